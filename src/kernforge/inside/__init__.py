@@ -1,0 +1,1 @@
+"""Programs that run in the sandbox: standard library only, one file each, copied in."""

@@ -1,0 +1,1 @@
+"""The honest wheel: metadata, tags and a deterministic archive."""

@@ -1,0 +1,1 @@
+"""How answers and progress are shown: terminal and JSON."""

@@ -1,0 +1,1 @@
+"""Keeping what was built: a content-addressed store with one lock a key."""

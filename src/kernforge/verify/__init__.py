@@ -1,0 +1,1 @@
+"""Judgement: what the facts about a wheel mean for each device."""
