@@ -17,15 +17,19 @@ class KernforgeError(Exception):
         word: stable lower-case identifier of the fault, as ``arch-invalid``.
         message: one sentence: what, where, the rule.
         hint: what to do about it, or None.
+        detail: lines of a program's own output, shown before the message.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, word: str, message: str, *, hint: str | None = None) -> None:
+    def __init__(
+        self, word: str, message: str, *, hint: str | None = None, detail: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.word = word
         self.message = message
         self.hint = hint
+        self.detail = detail
 
 
 class RecipeError(KernforgeError):

@@ -1,0 +1,108 @@
+"""Read the kernels of one device image: entry functions of a cubin, entries of PTX text.
+
+Room `binary`. Entry functions only: device functions differ between archs and mean nothing.
+
+Facts measured on images of nvcc 13.0.88 and of published wheels: a cubin is an ELF of machine
+190; an entry function is a symbol of type FUNC whose st_other has bit 0x10 (`cuobjdump
+--dump-elf-symbols` prints those as ENTRY); its code is the whole section it stands in. From 7.0
+on an instruction has 16 bytes, and BPT.TRAP has 0x95c in its low 12 bits.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from kernforge.binary.elf import (
+    ET_EXEC,
+    SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
+    Elf,
+    Section,
+    Strings,
+    read_elf,
+)
+from kernforge.binary.facts import Kernel
+from kernforge.binary.findings import GarbledError
+
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FUNC = 2
+_ENTRY_BIT = 0x10
+_SHN_XINDEX = 0xFFFF
+_TRAP_LOW, _TRAP_HIGH = 0x5C, 0x09
+_PTX_VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})", re.MULTILINE)
+_PTX_ENTRY = re.compile(rb"^[^/\n\"]{0,200}?\.entry\s+([A-Za-z0-9_$%]+)", re.MULTILINE)
+
+
+def is_executable(head: memoryview | bytes) -> bool:
+    """Whether the first 20 bytes of a cubin say that it is linked (ET_EXEC)."""
+    return len(head) >= 18 and int.from_bytes(head[16:18], "little") == ET_EXEC
+
+
+def count_traps(code: memoryview) -> int:
+    """How many 16-byte instructions of this code are BPT.TRAP."""
+    low = bytes(code[::16])
+    found = 0
+    at = low.find(_TRAP_LOW)
+    while at >= 0:
+        high = 16 * at + 1
+        found += high < len(code) and code[high] & 0x0F == _TRAP_HIGH
+        at = low.find(_TRAP_LOW, at + 1)
+    return found
+
+
+def _entry_symbols(table: memoryview) -> list[tuple[int, int, int]]:
+    """(index, name offset, section index) of each entry function."""
+    if len(table) % _SYMBOL.size:
+        raise GarbledError("kernels-garbled", f"a symbol table of {len(table)} bytes")
+    return [
+        (index, name, section)
+        for index, (name, info, other, section, _, _) in enumerate(_SYMBOL.iter_unpack(table))
+        if info & 0x0F == _FUNC and other & _ENTRY_BIT and section
+    ]
+
+
+def _section_of(elf: Elf, index: int, section: int) -> Section:
+    if section == _SHN_XINDEX:
+        extended = elf.of_type(SHT_SYMTAB_SHNDX)
+        words = elf.bytes_of(extended) if extended else b""
+        section = int.from_bytes(words[4 * index : 4 * index + 4], "little")
+    if not 0 < section < len(elf.sections):
+        raise GarbledError("kernels-garbled", f"an entry function stands in section {section}")
+    return elf.sections[section]
+
+
+def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
+    """The entry functions of a cubin, sorted by name.
+
+    Args:
+        data: the unpacked image.
+        wide: whether instructions have 16 bytes (7.0 and later), so that traps can be counted.
+
+    Raises:
+        GarbledError: where header, sections, symbols or names do not fit the bytes.
+    """
+    elf = read_elf(data)
+    symbols = elf.of_type(SHT_SYMTAB)
+    if symbols is None:
+        return ()
+    names = Strings(elf.bytes_of(elf.linked(symbols)))
+    kernels = []
+    left = 2 * len(data)
+    for index, name, place in _entry_symbols(elf.bytes_of(symbols)):
+        code = elf.bytes_of(_section_of(elf, index, place))
+        left -= len(code)
+        if left < 0:
+            raise GarbledError("kernels-garbled", "entry functions share code more than once")
+        traps = count_traps(code) if wide else 0
+        kernels.append(Kernel(name=names.at(name), code_bytes=len(code), traps=traps))
+    return tuple(sorted(kernels, key=lambda kernel: kernel.name))
+
+
+def ptx_kernels(data: memoryview) -> tuple[str | None, tuple[Kernel, ...]]:
+    """ISA version and entry names of PTX text; the version is None where none is written."""
+    text = bytes(data)
+    version = _PTX_VERSION.search(text)
+    names = sorted({match[1].decode("ascii") for match in _PTX_ENTRY.finditer(text)})
+    kernels = tuple(Kernel(name=name, code_bytes=0, traps=0) for name in names)
+    return (version[1].decode("ascii") if version else None), kernels

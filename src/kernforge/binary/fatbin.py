@@ -1,0 +1,198 @@
+"""Read fat binaries: containers one after another, each with entries for several archs.
+
+Room `binary`. One bad entry or container is a finding and the rest is read on; the position only
+ever grows, so the work is linear in the bytes whatever they say.
+
+Layout as measured on libraries of CUDA 11.8 to 13.x: a container is u32 magic, u16 version, u16
+header size, u64 size of what follows; an entry is u16 kind, u16 version, u32 header size, u64
+stored size, u32 compressed size (without padding) @16, u16 minor and u16 major of the PTX ISA
+@24, u32 arch @28, u64 flags @40, u64 unpacked size @56.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from kernforge.arch import Arch
+from kernforge.binary.cubin import cubin_kernels, is_executable, ptx_kernels
+from kernforge.binary.facts import Compression, Image, ImageKind, Kernel
+from kernforge.binary.findings import FindingLog, GarbledError
+from kernforge.binary.payload import unpack, unpack_head
+
+MAGIC = b"\x50\xed\x55\xba"
+_CONTAINER = struct.Struct("<4sHHQ")
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
+_MAGIC_AT = re.compile(re.escape(MAGIC))
+_NOT_ZERO = re.compile(rb"[^\0]")
+_KINDS = {1: ImageKind.PTX, 2: ImageKind.CUBIN, 8: ImageKind.LTO}
+_LZ4, _ZSTD = 0x2000, 0x8000
+_COMPRESSIONS = {0: Compression.NONE, _LZ4: Compression.LZ4, _ZSTD: Compression.ZSTD}
+_SUFFIX_A, _SUFFIX_F = 0x100000, 0x200000
+_WIDE_SINCE = (7, 0)
+_FOLLOWERS = {MAGIC, b"\0" * 4, b""}
+_LIMIT = 1 << 18  # images or containers of one library; cuBLASLt, the richest seen, has ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """An entry's header and its stored bytes; ``end`` is where the next one begins."""
+
+    kind: ImageKind
+    arch: Arch
+    compression: Compression
+    unpacked: int
+    isa: str
+    stored: memoryview
+    end: int
+
+
+def _arch(number: int, flags: int) -> Arch:
+    suffix = "a" if flags & _SUFFIX_A else "f" if flags & _SUFFIX_F else ""
+    return Arch(major=number // 10, minor=number % 10, suffix=suffix)
+
+
+def _read_entry(data: memoryview, at: int, stop: int) -> _Entry:
+    """The entry at ``at`` of a container that ends at ``stop``."""
+    if at + _ENTRY.size > stop:
+        raise GarbledError("image-truncated", f"{stop - at} bytes at {at} hold no entry")
+    fields = _ENTRY.unpack_from(data, at)
+    kind, _, header, size, packed, _, minor, major, number, _, _, flags, _, unpacked = fields
+    begin, end = at + header, at + header + size
+    if header < _ENTRY.size or end > stop:
+        text = f"the entry at {at} ends at {end}, its container at {stop}"
+        raise GarbledError("image-truncated", text)
+    compression = _COMPRESSIONS.get(flags & (_LZ4 | _ZSTD))
+    if compression is None:
+        raise GarbledError("image-garbled", f"the entry at {at} says LZ4 and zstd at once")
+    if packed > size or not 10 <= number < 10_000:
+        text = f"the entry at {at} says arch {number}, {packed} of {size} bytes compressed"
+        raise GarbledError("image-garbled", text)
+    raw = compression is Compression.NONE
+    length = size if raw else packed
+    return _Entry(
+        kind=_KINDS.get(kind, ImageKind.OTHER),
+        arch=_arch(number, flags),
+        compression=compression,
+        unpacked=size if raw else unpacked,
+        isa=f"{major}.{minor}",
+        stored=data[begin : begin + length],
+        end=end,
+    )
+
+
+def _entry_end(data: memoryview, at: int, stop: int) -> int:
+    """Where a garbled entry ends by its own word, or 0 where that cannot be."""
+    if at + _ENTRY.size > stop:
+        return 0
+    fields = _ENTRY.unpack_from(data, at)
+    end: int = at + fields[2] + fields[3]
+    return end if fields[2] >= _ENTRY.size and end <= stop else 0
+
+
+class FatbinReader:
+    """Reads the containers of one library's sections, one section after another.
+
+    Attributes:
+        images: every entry read so far.
+        modules: containers seen so far.
+    """
+
+    def __init__(self, log: FindingLog, *, kernels: bool) -> None:
+        self._log = log
+        self._kernels = kernels
+        self.images: list[Image] = []
+        self.modules = 0
+
+    def read(self, data: memoryview, *, registered: bool) -> None:
+        """Read all containers of a section.
+
+        Args:
+            data: the bytes of the section.
+            registered: whether the runtime registers this section, so that executable images in
+                it count as linked (``.nv_fatbin``, not ``__nv_relfatbin``).
+        """
+        at = self._next_container(data, 0)
+        while at < len(data) and self.modules < _LIMIT and len(self.images) < _LIMIT:
+            after = self._container(data, at, registered=registered)
+            self.modules += 1
+            at = self._next_container(data, after)
+        if at < len(data):
+            self._log.note("images-many", f"what follows {_LIMIT} images was not read")
+
+    def _next_container(self, data: memoryview, at: int) -> int:
+        """The next place with a whole container header; zeros between are padding."""
+        found = _MAGIC_AT.search(data, at)
+        stop = found.start() if found else len(data)
+        if stop + _CONTAINER.size > len(data):
+            stop = len(data)
+        strange = _NOT_ZERO.search(data, at, stop)
+        if strange:
+            text = f"{stop - strange.start()} bytes at {strange.start()} are no fat binary"
+            self._log.note("fatbin-garbled", text)
+        return stop
+
+    def _container(self, data: memoryview, at: int, *, registered: bool) -> int:
+        """Read one container; return where to look for the next."""
+        header: int
+        size: int
+        _, _, header, size = _CONTAINER.unpack_from(data, at)
+        at += max(header, _CONTAINER.size)
+        stop = at + size
+        whole = stop <= len(data) and bytes(data[stop : stop + 4]) in _FOLLOWERS
+        if stop > len(data):
+            text = f"container {self.modules} ends at {stop}, its section at {len(data)}"
+            self._log.note("fatbin-truncated", text)
+            stop = len(data)
+        while at < stop and len(self.images) < _LIMIT:
+            try:
+                entry = _read_entry(data, at, stop)
+            except GarbledError as error:
+                self._log.add(error.finding)
+                after = _entry_end(data, at, stop)
+                if not after:
+                    return stop if whole else at + 4
+                at = after
+            else:
+                self.images.append(self._image(entry, registered=registered))
+                at = entry.end
+        return stop
+
+    def _image(self, entry: _Entry, *, registered: bool) -> Image:
+        """The facts of one entry; what cannot be unpacked or parsed becomes a finding."""
+        executable, isa, kernels = False, None, None
+        try:
+            if entry.kind is ImageKind.CUBIN:
+                executable, kernels = self._cubin(entry)
+            elif entry.kind is ImageKind.PTX:
+                isa, kernels = self._ptx(entry)
+            elif entry.kind is ImageKind.OTHER:
+                self._log.note("image-unknown", f"module {self.modules} holds an unknown entry")
+        except GarbledError as error:
+            text = f"module {self.modules}, {entry.kind} {entry.arch}: {error}"
+            self._log.note(error.word, text)
+        return Image(
+            kind=entry.kind,
+            arch=entry.arch,
+            linked=registered and executable,
+            module=self.modules,
+            size=len(entry.stored),
+            unpacked=entry.unpacked,
+            compression=entry.compression,
+            isa=isa,
+            kernels=kernels,
+        )
+
+    def _cubin(self, entry: _Entry) -> tuple[bool, tuple[Kernel, ...] | None]:
+        if not self._kernels:
+            head = unpack_head(entry.stored, entry.compression, entry.unpacked)
+            return is_executable(head), None
+        data = unpack(entry.stored, entry.compression, entry.unpacked)
+        return is_executable(data), cubin_kernels(data, wide=entry.arch.number >= _WIDE_SINCE)
+
+    def _ptx(self, entry: _Entry) -> tuple[str, tuple[Kernel, ...] | None]:
+        if not self._kernels:
+            return entry.isa, None
+        written, kernels = ptx_kernels(unpack(entry.stored, entry.compression, entry.unpacked))
+        return written or entry.isa, kernels

@@ -1,0 +1,824 @@
+"""Stands in front of every compiler call: applies the gencode policy, keeps the ledger.
+
+Runs inside the sandbox as ``PYTHON -I -S shim.py TOOL ARG...``: standard library only, nothing of
+kernforge imported, one file, because its digest is part of the build key. The file that
+KERNFORGE_SHIM_CONFIG names says where the real tools are and what the recipe asks for.
+
+Its own exit codes: 96 the policy refuses the call, 97 no usable configuration, 98 the ledger
+cannot be written, 127 the real tool cannot be started. Else the real tool's; 128+n for signal n.
+
+What nvcc accepts was read from ``nvcc --help`` and tried with ``--dryrun``, both of CUDA 13.0.88.
+There an ``-arch=`` with suffix and without ``-code`` also keeps PTX of the plain arch, ``@file`` is
+an input for the host linker, and ``-dlto`` excludes ``-gencode`` wherever something is compiled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import re
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from types import FrameType
+
+# options that take a value, long[:short]; those on the last line are not in --help
+_VALUED = """
+    Ofast-compile:Ofc Werror archive-options:Xarchive archiver-binary:arbin
+    brief-diagnostics:brief-diag compiler-bindir:ccbin compiler-options:Xcompiler compress-mode
+    cudadevrt cudart default-stream define-macro:D dependency-drive-prefix:ddp dependency-output:MF
+    dependency-target-name:MT device-entity-has-hidden-visibility device-stack-protector diag-error
+    diag-suppress diag-warn dopt drive-prefix:dp entries:e fdevice-time-trace fmad frandom-seed
+    ftemplate-backtrace-limit ftemplate-depth ftz generate-code:gencode gpu-architecture:arch
+    gpu-code:code host-linker-script:hls include-path:I input-drive-prefix:idp
+    jump-table-density:jtd keep-dir libdevice-directory:ldir library:l library-path:L
+    linker-options:Xlinker machine:m maxrregcount nvlink-options:Xnvlink optimization-info:opt-info
+    optimize:O options-file:optf output-directory:odir output-file:o pre-include:include prec-div
+    prec-sqrt ptxas-options:Xptxas qpp-config relocatable-device-code:rdc run-args sanitize
+    split-compile split-compile-extended static-global-template-stub std system-include:isystem
+    target-directory:target-dir threads:t time undefine-macro:U x
+    cicc-options:Xcicc cudafe-options:Xcudafe export-dir:dir fatbin-options:Xfatbin
+"""
+_FLAGS = """
+    clean-targets:clean compile:c cubin cuda device-c:dc device-link:dlink device-w:dw
+    dlink-time-opt:dlto lto dryrun fatbin generate-dependencies:M generate-nonsystem-dependencies:MM
+    help:h keep save-temps lib list-gpu-arch:arch-ls list-gpu-code:code-ls ltoir
+    no-device-link:nodlink objdir-as-tempdir:objtemp optix-ir preprocess:E ptx version:V
+"""
+
+
+def _spellings(table: str) -> dict[str, str]:
+    found = {}
+    for entry in table.split():
+        long, _, short = entry.partition(":")
+        found["--" + long] = found["-" + (short or long)] = long
+    return found
+
+
+VALUED = _spellings(_VALUED)
+FLAGS = _spellings(_FLAGS)
+_SHY = frozenset({"Ofast-compile", "host-linker-script"})  # these leave a next word with dash alone
+_TARGETS = frozenset({"gpu-architecture", "gpu-code", "generate-code"})
+_LTO = frozenset({"dlink-time-opt", "lto"})
+_MOVING = frozenset({"native", "all", "all-major"})
+_QUERIES = frozenset({"help", "version", "list-gpu-code", "list-gpu-arch"})
+_PREPROCESS = frozenset({"preprocess", "generate-dependencies", "generate-nonsystem-dependencies"})
+_OBJECTS = frozenset({"compile", "device-c", "device-w"})
+_SUFFIX = {
+    "cuda": ".cu.cpp.ii",
+    "cubin": ".cubin",
+    "ptx": ".ptx",
+    "fatbin": ".fatbin",
+    "optix-ir": ".optixir",
+    "ltoir": ".ltoir",
+}
+_HOST_INPUTS = (".c", ".cc", ".cpp", ".cxx", ".C", ".i", ".ii", ".o", ".obj", ".a", ".so", ".lo")
+_LINKABLE = (".o", ".obj", ".a", ".so", ".lo")
+_TOKEN = re.compile(r'(?:\\.|"(?:\\.|[^"\\])*"|[^\s"\\])+', re.DOTALL)
+_SPEC = re.compile(r'\s*(arch|code)\s*=\s*(\[[^\]]*\]|"[^"]*"|[^,]*)')
+_HOST_TOKEN = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
+_MAX_NESTING = 16
+_HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
+_GRACE = 2  # seconds a stopped compiler gets to clean up
+
+_HIDDEN = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_HOST_VALUED = frozenset(
+    "-o -x -I -D -U -L -l -T -u -z -e -B -A -include -imacros -isystem -iquote -idirafter -iprefix"
+    " -iwithprefix -iwithprefixbefore -isysroot -imultilib -MF -MT -MQ -Xlinker -Xassembler"
+    " -Xpreprocessor --param -aux-info -wrapper -dumpbase -dumpdir -target".split()
+)
+_HOST_QUERY = re.compile(r"--?(version|dump(version|fullversion|machine|specs)|print-.*|help.*)")
+
+Pair = tuple[str, str]  # digits of the virtual arch, name of the code: ("120a", "sm_120a")
+
+
+class Refusal(Exception):  # noqa: N818 - this file stands alone
+    """The shim ends the call itself, with an exit code of its own and one line that says why."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Option:
+    """One option with its value, or one input, whose name is empty.
+
+    Attributes:
+        name: long name without dashes; the word itself where the table does not know it.
+        value: the value, or the input.
+        words: the words as given.
+        span: where they stand in their options file; (0, 0) on the command line.
+        files: what an ``-optf`` names.
+    """
+
+    __slots__ = ("files", "name", "span", "value", "words")
+
+    def __init__(self, name: str, value: str, words: list[str], span: tuple[int, int]) -> None:
+        self.name = name
+        self.value = value
+        self.words = words
+        self.span = span
+        self.files: list[OptionsFile] = []
+
+
+class OptionsFile:
+    """An nvcc options file: blanks part, double quotes join, a backslash takes one character."""
+
+    __slots__ = ("options", "text")
+
+    def __init__(self, text: str, depth: int) -> None:
+        self.text = text
+        found = list(_TOKEN.finditer(text))
+        words = [re.sub(r'\\(.)|"', r"\1", m[0], flags=re.DOTALL) for m in found]
+        self.options = parse(words, [m.span() for m in found], depth)
+
+
+def read_text(path: str) -> str:
+    """What a file says; nothing where it cannot be read, for the compiler says that better."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def parse(words: list[str], spans: list[tuple[int, int]], depth: int = 0) -> list[Option]:
+    """Group the words of a call, as nvcc does."""
+    options = []
+    at = 0
+    while at < len(words):
+        start, word = at, words[at]
+        name, equals, value = word.partition("=")
+        if name in VALUED:
+            name = VALUED[name]
+            following = words[at + 1] if at + 1 < len(words) else None
+            takes = name not in _SHY or (following or "-")[0] != "-"
+            if not equals and following is not None and takes:
+                at += 1
+                value = following
+        elif word.startswith("-"):
+            name, value = FLAGS.get(word, word), ""
+        else:
+            name, value = "", word
+        at += 1
+        option = Option(name, value, words[start:at], (spans[start][0], spans[at - 1][1]))
+        if name == "options-file" and depth < _MAX_NESTING:
+            paths = value.replace('"', "").split(",")
+            option.files = [OptionsFile(read_text(path), depth + 1) for path in paths if path]
+        options.append(option)
+    return options
+
+
+def flatten(options: list[Option]) -> list[Option]:
+    """The options in the order in which they count, those of options files in place."""
+    flat = []
+    for option in options:
+        flat.append(option)
+        for file in option.files:
+            flat.extend(flatten(file.options))
+    return flat
+
+
+def keep(options: list[Option], dropped: frozenset[str], folder: str) -> list[str]:
+    """Words of a call less the options named ``dropped``; options files are copied less them."""
+    words: list[str] = []
+    for option in options:
+        inner = [o.name for file in option.files for o in flatten(file.options)]
+        if dropped.intersection(inner):
+            copies = [_copy_without(file, dropped, folder) for file in option.files]
+            words += ["--options-file", ",".join(copies)]
+        elif option.name not in dropped:
+            words += option.words
+    return words
+
+
+def _copy_without(file: OptionsFile, dropped: frozenset[str], folder: str) -> str:
+    """The copy keeps every other byte: nvcc reads quotes of a file otherwise than of a word."""
+    parts, at = [], 0
+    for option in file.options:
+        text = file.text[option.span[0] : option.span[1]]
+        if option.name in dropped:
+            text = ""
+        elif option.files:
+            text = " ".join(f'"{word}"' for word in keep([option], dropped, folder))
+        parts += [file.text[at : option.span[0]], text]
+        at = option.span[1]
+    data = ("".join(parts) + file.text[at:]).encode("utf-8", "surrogateescape")
+    path = os.path.join(folder, f"options-{hashlib.sha256(data).hexdigest()[:32]}.txt")
+    with open(f"{path}.{os.getpid()}", "wb") as stream:
+        stream.write(data)
+    os.replace(stream.name, path)  # another call may be reading an equal copy
+    return path
+
+
+def gencode_pairs(value: str) -> list[Pair]:
+    """Targets of one ``-gencode``: a list stands in brackets or double quotes."""
+    fields = dict(_SPEC.findall(value.strip()))
+    arch = fields.get("arch", "").strip().removeprefix("compute_")
+    codes = re.split(r"[,\s]+", fields.get("code", "").strip().strip('[]"\\'))
+    return [(arch, code) for code in codes if code]
+
+
+def shorthand_pairs(arch: str, lto: bool, form: str) -> list[Pair]:
+    """What an ``-arch`` without ``-code`` means."""
+    kind, _, digits = arch.partition("_")
+    wide = form in {"fat", "link"}
+    if kind == "sm":
+        kinds = ["compute", "lto"] if lto and wide else ["sm", "compute"]
+    else:
+        kinds = [kind, "lto"] if lto and wide and kind == "compute" else [kind]
+    pairs = [(digits, f"{kind}_{digits}") for kind in kinds]
+    if lto and form == "link" and arch.startswith("sm_"):
+        pairs.insert(0, (digits, arch))
+    plain = digits.rstrip("af")
+    if plain != digits and wide:
+        pairs += [(plain, f"{kind}_{plain}") for kind in kinds if kind != "sm"]
+    return pairs
+
+
+def expanded_archs(arch: str, codes: list[str], lto: bool, form: str) -> list[Pair]:
+    """What ``-arch=all`` or ``all-major`` means to the nvcc that lists ``codes``."""
+    numbers = sorted(int(code[3:]) for code in codes if code[3:].isdigit())
+    top = max((n for n in numbers if n % 10 == 0), default=0)
+    if arch == "all-major":
+        numbers = [n for n in numbers if n % 10 == 0 or n == numbers[0]]
+    kind = "lto" if lto and form == "fat" else "sm"
+    pairs = [(str(n), f"{kind}_{n}") for n in numbers]
+    return [*pairs, (str(top), f"compute_{top}")] if top and form in {"fat", "link"} else pairs
+
+
+class Call:
+    """What one nvcc call asks for, before any policy.
+
+    Attributes:
+        kind: compile, device-link, link, preprocess, query or other.
+        form: what comes out of it, as far as targets matter: fat, link, device-link, ptx, cubin,
+            fixed (makes one target only and takes no gencode), host (no device code, but
+            ``__CUDA_ARCH_LIST__`` names the targets) or none.
+        pairs: targets named, in order, each once; None where the call names none.
+        moving: values of -arch that mean something else on another machine or toolkit.
+    """
+
+    def __init__(self, nvcc: str, words: list[str]) -> None:
+        self.options = parse(words, [(0, 0)] * len(words))
+        self.flat = flatten(self.options)
+        self.names = {option.name for option in self.flat}
+        self.inputs = [option.value for option in self.flat if not option.name]
+        self.lto = bool(_LTO & self.names)
+        self.kind, self.form = self._classify()
+        self.moving = sorted(_MOVING & {o.value for o in self._all("gpu-architecture")})
+        self.pairs = self._named(nvcc)
+
+    def _all(self, name: str) -> list[Option]:
+        return [option for option in self.flat if option.name == name]
+
+    def value(self, name: str) -> str | None:
+        """The last value of an option: that one counts."""
+        found = self._all(name)
+        return found[-1].value if found else None
+
+    def _classify(self) -> tuple[str, str]:
+        names = self.names
+        if names & _QUERIES or not self.inputs:
+            return ("query" if names & _QUERIES else "other"), "none"
+        if "clean-targets" in names:
+            return "other", "none"
+        if names & _PREPROCESS:
+            kind = "preprocess"
+        elif "device-link" in names:
+            kind = "device-link"
+        else:
+            kind = "compile" if names & _OBJECTS or names & _SUFFIX.keys() else "link"
+        return ("query" if "dryrun" in names else kind), self._form(kind)
+
+    def _form(self, kind: str) -> str:
+        language = self.value("x")
+        host = all(name.endswith(_HOST_INPUTS) for name in self.inputs)
+        links = kind == "link" and "lib" not in self.names
+        if kind == "device-link":
+            return kind
+        if (language != "cu" and (host or language)) and (
+            not links or "no-device-link" in self.names
+        ):
+            return "host"
+        if self.names & {"optix-ir", "ltoir"}:
+            return "fixed"
+        if links:
+            return "link"
+        return next((name for name in ("ptx", "cubin") if name in self.names), "fat")
+
+    def _named(self, nvcc: str) -> list[Pair] | None:
+        if not _TARGETS & self.names:
+            return None
+        arch = self.value("gpu-architecture")
+        codes = [c for o in self._all("gpu-code") for c in re.split(r"[,\s]+", o.value) if c]
+        if arch is None:
+            pairs = [("", code) for code in codes]
+        elif codes:
+            pairs = [(arch.removeprefix("compute_"), code) for code in codes]
+        elif arch in {"all", "all-major"} and self.form != "none":
+            pairs = expanded_archs(arch, list_codes(nvcc), self.lto, self.form)
+        elif arch in _MOVING:
+            pairs = [(arch, arch)]
+        else:
+            pairs = shorthand_pairs(arch, self.lto, self.form)
+        for option in self._all("generate-code"):
+            pairs += gencode_pairs(option.value)
+        return list(dict.fromkeys(pairs))
+
+
+def list_codes(nvcc: str) -> list[str]:
+    """Names of the real architectures that this nvcc lists: ``sm_75``, ``sm_80`` ..."""
+    read, write = os.pipe()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NVCC_")}
+    actions = [(os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_CLOSE, read)]
+    child = os.posix_spawn(nvcc, [nvcc, "--list-gpu-code"], environment, file_actions=actions)
+    os.close(write)
+    with open(read, encoding="ascii", errors="replace") as stream:
+        codes = stream.read().split()
+    os.waitpid(child, 0)
+    return codes
+
+
+def compiled(form: str, pairs: list[Pair] | None) -> list[str] | None:
+    """Names of what nvcc really makes of these targets; None: its own default."""
+    if pairs is None or form == "host":
+        return None
+    if form == "ptx":
+        names = [f"compute_{virtual}" for virtual, _ in pairs]
+    elif form in {"cubin", "device-link"}:
+        real = [code for _, code in pairs if code.startswith("sm_")]
+        names = real or [code for _, code in pairs]
+    else:
+        names = [code for _, code in pairs]
+    return list(dict.fromkeys(names))
+
+
+class Config:
+    """What the host asks for.
+
+    Attributes:
+        tools: real programs by the name under which they are called.
+        path: PATH for them, without the shims.
+        ledger: folder of the ledger.
+        roots: folders below which paths are matched and recorded.
+        archs: requested targets: digits with suffix, and whether PTX is kept.
+        by_path: pattern and policy; the first that fits counts.
+        default: the policy where none fits.
+    """
+
+    __slots__ = ("archs", "by_path", "default", "ledger", "path", "roots", "tools")
+
+    tools: dict[str, str]
+    path: str
+    ledger: str
+    roots: list[str]
+    archs: list[tuple[str, bool]]
+    by_path: list[tuple[str, str]]
+    default: str
+
+
+def load_config() -> Config:
+    """Read what KERNFORGE_SHIM_CONFIG names.
+
+    Raises:
+        Refusal: 97.
+    """
+    path = os.environ.get("KERNFORGE_SHIM_CONFIG")
+    if not path:
+        raise Refusal(97, "KERNFORGE_SHIM_CONFIG is not set; run compilers through kernforge")
+    config = Config()
+    try:
+        with open(path, encoding="utf-8") as stream:
+            raw = json.load(stream)
+        gencode = raw["gencode"]
+        config.tools = raw["tools"]
+        config.path = raw["path"]
+        config.ledger = raw["ledger"]
+        config.roots = [*raw["roots"], *map(os.path.realpath, raw["roots"])]
+        config.archs = [(arch["code"], arch["ptx"]) for arch in gencode["archs"]]
+        config.by_path = [(pattern, policy) for pattern, policy in gencode["by_path"]]
+        config.default = gencode["default"]
+        version = raw["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refusal(97, f"{path!r} is no configuration: {error!r}") from None
+    if version != 1:
+        raise Refusal(97, f"{path!r} has version {version!r}; this shim reads version 1")
+    return config
+
+
+class Plan:
+    """What to run, and what its record says before it has run.
+
+    Attributes:
+        kind: compile, device-link, link, preprocess, query or other.
+        sources: inputs that are no objects or libraries, as given.
+        outputs: files that the call leaves behind, as given.
+        words: words for the real tool.
+        kept: folder for intermediates that ``-keep`` leaves, or None.
+        policy: the gencode policy that held, or None.
+        before: targets that the call named; None: none.
+        after: targets really compiled; None: the compiler's default, or nothing.
+        rewritten: whether target options were changed.
+        note: a remark for the user.
+        refused: exit code where nothing may run, or None.
+    """
+
+    def __init__(self, kind: str, sources: list[str], outputs: list[str], words: list[str]) -> None:
+        self.kind = kind
+        self.sources = sources
+        self.outputs = outputs
+        self.words = words
+        self.kept: str | None = None
+        self.policy: str | None = None
+        self.before: list[str] | None = None
+        self.after: list[str] | None = None
+        self.rewritten = False
+        self.note = ""
+        self.refused: int | None = None
+
+
+def replaced(call: Call, archs: list[tuple[str, bool]]) -> list[Pair]:
+    """Exactly the requested targets, in the kinds that the call can hold.
+
+    An object for link-time optimization stays one: its ``sm_`` targets become ``lto_`` ones.
+    """
+    named = {code.partition("_")[0] for _, code in call.pairs or ()}
+    kinds = ["sm"]
+    if call.form == "fat" and (call.lto or "lto" in named):
+        kinds = ["lto", "sm"] if "sm" in named else ["lto"]
+    pairs = []
+    for code, ptx in archs:
+        pairs += [(code, f"{kind}_{code}") for kind in kinds]
+        if ptx and call.form in {"fat", "link"}:
+            pairs.append((code, f"compute_{code}"))
+    return pairs
+
+
+def filtered(call: Call, archs: list[tuple[str, bool]]) -> list[Pair]:
+    """The named targets that are also requested; equal by text, PTX only where asked for."""
+    wanted = {f"{kind}_{code}" for code, _ in archs for kind in ("sm", "lto")}
+    wanted |= {f"compute_{code}" for code, ptx in archs if ptx}
+    return [pair for pair in call.pairs or () if pair[1] in wanted]
+
+
+def decide(call: Call, policy: str, archs: list[tuple[str, bool]]) -> tuple[list[Pair] | None, str]:
+    """The targets to compile instead, and a remark; None leaves the call as it is."""
+    if policy == "upstream":
+        return None, ""
+    if call.form == "fixed":
+        return None, "makes one target and takes no gencode; left as it is"
+    pairs = filtered(call, archs) if policy == "filter" else replaced(call, archs)
+    if not pairs:
+        said = "names none of the requested targets; its own are kept"
+        return None, "" if call.form == "host" else said
+    count = len({virtual for virtual, _ in pairs})
+    if count > 1 and policy == "replace" and call.form in {"ptx", "cubin"}:
+        return None, f"-{call.form} makes one target and {count} are asked; left as it is"
+    if count > 1 and call.lto and call.form == "link":
+        return None, f"-dlto compiles and links one target and {count} are asked; left as it is"
+    return pairs, ""
+
+
+def rewrite(call: Call, plan: Plan, config: Config) -> None:
+    """Apply the policy of the plan to its words."""
+    policy = str(plan.policy)
+    pairs, plan.note = decide(call, policy, config.archs)
+    if pairs is not None and not call.moving and set(pairs) == set(call.pairs or ()):
+        pairs = None
+    if pairs is None:
+        if "native" in call.moving or (call.moving and policy != "filter"):
+            plan.refused = 96
+            plan.note = f"-arch={call.moving[0]} under policy {policy!r} has no fixed targets"
+        return
+    lto_link = call.lto and call.form == "link"
+    dropped = _TARGETS | _LTO if call.lto and call.form in {"fat", "host"} else _TARGETS
+    added = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in pairs]
+    if lto_link:
+        real = f"sm_{pairs[0][0]}"
+        added, pairs = [f"-arch={real}"], shorthand_pairs(real, lto=True, form="link")
+    plan.words = [*added, *keep(call.options, dropped, os.environ.get("TMPDIR", os.curdir))]
+    plan.after = compiled(call.form, pairs)
+    plan.rewritten = True
+
+
+def plan_nvcc(config: Config, words: list[str]) -> Plan:
+    """What an nvcc call becomes."""
+    call = Call(config.tools["nvcc"], words)
+    plan = Plan(call.kind, sources_of(call.inputs), nvcc_outputs(call), words)
+    if {"keep", "save-temps"} & call.names:
+        plan.kept = call.value("keep-dir") or "."
+    if call.form == "none":
+        return plan
+    plan.policy = policy_of(config, plan.sources or plan.outputs)
+    plan.before = plan.after = compiled(call.form, call.pairs)
+    rewrite(call, plan, config)
+    if call.kind in {"compile", "link"} and not _places_temporaries(call):
+        # names of temporary files reach the object, and those in TMPDIR are random
+        plan.words = ["-objtemp", *plan.words]
+    return plan
+
+
+def _places_temporaries(call: Call) -> bool:
+    """Whether temporary files have a fixed place, or the object is thrown away."""
+    discarded = (call.value("output-file") or "").startswith("/dev/")
+    return discarded or "objdir-as-tempdir" in call.names
+
+
+def policy_of(config: Config, paths: list[str]) -> str:
+    """The policy of the first pattern that one of the paths fits; ``*/x/*`` fits ``x/y`` too."""
+    below = [relative(path, config.roots) for path in paths]
+    for pattern, policy in config.by_path:
+        if any(fnmatchcase(p, pattern) or fnmatchcase("/" + p, pattern) for p in below):
+            return policy
+    return config.default
+
+
+def relative(path: str, roots: list[str]) -> str:
+    """The path below its root; absolute where it is below none."""
+    full = os.path.abspath(path)
+    for root in roots:
+        if full.startswith(root + "/"):
+            return full[len(root) + 1 :]
+    return full
+
+
+def sources_of(inputs: list[str]) -> list[str]:
+    """The inputs that are no objects or libraries."""
+    return [name for name in inputs if not name.endswith(_LINKABLE) and ".so." not in name]
+
+
+def nvcc_outputs(call: Call) -> list[str]:
+    """Files that the call leaves behind, the intermediates of ``-keep`` aside."""
+    named = call.value("output-file")
+    if named or call.kind not in {"compile", "device-link", "link"}:
+        return [named] if named else []
+    if call.kind != "compile":
+        return ["a_dlink.o" if call.kind == "device-link" else "a.out"]
+    suffix = next((s for name, s in _SUFFIX.items() if name in call.names), ".o")
+    folder = call.value("output-directory") or ""
+    return [os.path.join(folder, stem_of(name) + suffix) for name in sources_of(call.inputs)]
+
+
+def stem_of(path: str) -> str:
+    """The file's name without its last ending."""
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def plan_host(words: list[str]) -> Plan:
+    """What a call of a host compiler does, by gcc's grammar. Its words are never changed."""
+    inputs, output, names = [], "", set()
+    queue = expand_host(words)[::-1]
+    while queue:
+        word = queue.pop()
+        if word in _HOST_VALUED and queue:
+            value = queue.pop()
+            output = value if word == "-o" else output
+        elif word.startswith("-o"):
+            output = word[2:]
+        elif word.startswith("-") and word != "-":
+            names.add(word)
+        else:
+            inputs.append(word)
+    kind = host_kind(names, inputs)
+    outputs = [output] if output else ["a.out"] if kind == "link" else []
+    if not output and "-c" in names:
+        outputs = [stem_of(name) + ".o" for name in inputs]
+    return Plan(kind, sources_of(inputs), outputs, words)
+
+
+def host_kind(names: set[str], inputs: list[str]) -> str:
+    """What gcc does with these options."""
+    if "-###" in names or any(map(_HOST_QUERY.fullmatch, names)):
+        return "query"
+    if not inputs:
+        return "query" if "-v" in names else "other"
+    if names & {"-E", "-M", "-MM"}:
+        return "preprocess"
+    return "compile" if names & {"-c", "-S", "-fsyntax-only"} else "link"
+
+
+def expand_host(words: list[str], depth: int = 0) -> list[str]:
+    """The words with gcc's ``@file`` replaced by what the file says; for reading only."""
+    expanded = []
+    for word in words:
+        if word.startswith("@") and depth < _MAX_NESTING and os.path.isfile(word[1:]):
+            found = _HOST_TOKEN.findall(read_text(word[1:]))
+            inner = [re.sub(r"""\\(.)|["']""", r"\1", token) for token in found]
+            expanded += expand_host(inner, depth + 1)
+        else:
+            expanded.append(word)
+    return expanded
+
+
+def describe(path: str, roots: list[str]) -> dict[str, object] | None:
+    """An output as records hold it; None where it is no regular file."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    digest = None
+    if facts.st_size <= _HASH_LIMIT:
+        with open(path, "rb") as stream:
+            digest = hashlib.sha256(stream.read()).hexdigest()
+    return {
+        "path": relative(path, roots),
+        "sha256": digest,
+        "size": facts.st_size,
+        "mtime_ns": facts.st_mtime_ns,
+    }
+
+
+def results(plan: Plan, config: Config, since: float) -> list[dict[str, object]]:
+    """The files that a call which ended well has made, objects that ``-keep`` left included."""
+    paths = plan.outputs if plan.kind in {"compile", "device-link", "link"} else []
+    if plan.kept and os.path.isdir(plan.kept):
+        entries = [entry for entry in os.scandir(plan.kept) if entry.name.endswith((".o", ".obj"))]
+        paths = [*paths, *(e.path for e in entries if e.stat().st_mtime >= since - 1)]
+    found = [describe(path, config.roots) for path in dict.fromkeys(paths)]
+    return [facts for facts in found if facts]
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux: set one attribute of this process; what cannot be set is done without."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def listen(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Let ``handler`` take the signals that stop a build; one that is ignored stays so."""
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+
+
+def exit_code(status: int) -> int:
+    """What a shell would say of a wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def run(argv: list[str], environment: dict[str, str]) -> tuple[int, float, int]:
+    """Run the real tool below a guard: exit code, user seconds, largest process in KiB."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    shim = os.getpid()
+    guard = os.fork()
+    if guard == 0:
+        guard_tool(argv, environment, shim)
+    listen(lambda number, _frame: os.kill(guard, number))
+    _, status, usage = os.wait4(guard, 0)
+    listen(signal.SIG_IGN)
+    return exit_code(status), usage.ru_utime, usage.ru_maxrss
+
+
+def guard_tool(argv: list[str], environment: dict[str, str], shim: int) -> None:
+    """Stand between shim and tool, so that nothing survives a shim that is killed.
+
+    nvcc leaves cicc running when it is ended (seen with SIGTERM and SIGKILL); the guard adopts
+    such orphans and ends them.
+    """
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    guard = os.getpid()
+    tool = os.fork() if os.getppid() == shim else os._exit(128 + signal.SIGTERM)
+    if tool == 0:
+        start_tool(argv, environment, guard)
+    stopped = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(number)
+        os.kill(tool, signal.SIGKILL if number == signal.SIGALRM else number)
+        signal.alarm(_GRACE)
+
+    signal.signal(signal.SIGALRM, stop)
+    listen(stop)
+    _, status = os.waitpid(tool, 0)
+    listen(signal.SIG_IGN)
+    signal.alarm(0)
+    while stopped:
+        for child in children_of(guard):
+            os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+    os._exit(exit_code(status))
+
+
+def start_tool(argv: list[str], environment: dict[str, str], guard: int) -> None:
+    """Become the real tool."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a compiler must not
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+    try:
+        if os.getppid() == guard:
+            os.execve(argv[0], argv, environment)
+    except OSError as error:
+        complain(f"cannot start {argv[0]!r}: {error.strerror}")
+    os._exit(127)
+
+
+def children_of(parent: int) -> list[int]:
+    """Processes whose parent this is."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        fields = read_text(f"/proc/{name}/stat").rpartition(")")[2].split()
+        if fields[1:2] == [str(parent)]:
+            found.append(int(name))
+    return found
+
+
+def append(folder: str, record: dict[str, object]) -> None:
+    """Add a record to the ledger in one write; a line that a kill cut short stays alone.
+
+    Raises:
+        OSError: the ledger cannot be written.
+    """
+    line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    path = os.path.join(folder, "calls.jsonl")
+    ledger = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    size = os.fstat(ledger).st_size
+    if size and os.pread(ledger, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    if os.write(ledger, line) != len(line):
+        raise OSError(errno.ENOSPC, "the record was cut short")
+
+
+def complain(text: str) -> None:
+    """Say one line on standard error."""
+    os.write(2, f"kernforge shim: {text}\n".encode("utf-8", "backslashreplace"))
+
+
+def execute(config: Config, tool: str, words: list[str]) -> int:
+    """Plan, run and record one call; returns the exit code.
+
+    Raises:
+        Refusal: 97, there is no such tool.
+        OSError: the ledger cannot be written.
+    """
+    if tool not in config.tools:
+        raise Refusal(97, f"no real tool is configured for {tool!r}")
+    started, clock = time.time(), time.monotonic()
+    plan = plan_nvcc(config, words) if tool == "nvcc" else plan_host(words)
+    depth = int(os.environ.get("KERNFORGE_SHIM_DEPTH", "0"))
+    argv = [config.tools[tool], *plan.words]
+    environment = {k: v for k, v in os.environ.items() if k not in _HIDDEN}
+    environment.update(PATH=config.path, KERNFORGE_SHIM_DEPTH=str(depth + 1))
+    if plan.refused is None:
+        code, user, peak = run(argv, environment)
+    else:
+        complain(plan.note)
+        code, user, peak = plan.refused, 0.0, 0
+    record: dict[str, object] = {
+        "version": 1,
+        "tool": tool,
+        "kind": plan.kind,
+        "sources": [relative(path, config.roots) for path in plan.sources],
+        "output": relative(plan.outputs[0], config.roots) if plan.outputs else None,
+        "outputs": [] if code else results(plan, config, started),
+        "archs_before": plan.before,
+        "archs_after": plan.after if plan.refused is None else None,
+        "policy": plan.policy,
+        "rewritten": plan.rewritten,
+        "note": plan.note,
+        "argv": argv,
+        "cwd": os.getcwd(),
+        "start": started,
+        "seconds": round(time.monotonic() - clock, 4),
+        "user_seconds": round(user, 4),
+        "max_rss_kib": peak,
+        "exit": code,
+        "nested": depth > 0,
+    }
+    append(config.ledger, record)
+    return code
+
+
+def main(words: list[str]) -> int:
+    """Do one call: ``TOOL ARG...``; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return execute(load_config(), words[0], words[1:])
+    except Refusal as refusal:
+        complain(str(refusal))
+        return refusal.code
+    except OSError as error:
+        complain(f"the ledger cannot be written: {error}")
+        return 98
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1:]))

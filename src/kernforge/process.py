@@ -1,0 +1,179 @@
+"""The only door to child processes. Bottom layer: knows nothing of recipes or builds.
+
+Children get exactly the environment they are given, run in a session of their own (so that
+Ctrl-C reaches us first), and are killed with all that they started when we stop waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from kernforge.errors import ToolchainError
+
+_CHUNK = 1 << 16
+_GRACE_SECONDS = 3.0
+KILLED_FOR_TIME = -1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program call: argument list, whole environment, working directory."""
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a finished child left: exit status (negative: signal) and its output as bytes."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """Standard output for reading; bytes that are not UTF-8 are replaced."""
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        """The last lines of standard error (else output), for messages."""
+        raw = self.stderr.strip() or self.stdout.strip()
+        return "\n".join(raw.decode("utf-8", "replace").splitlines()[-15:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Where a long-running child's output goes: appended to a file, and line by line to a call."""
+
+    log: Path
+    on_line: Callable[[str], None]
+
+
+class Runner(Protocol):
+    """Runs commands. Functions that start programs take one; tests may pass a scripted one."""
+
+    def run(self, command: Command, *, timeout: float | None = None) -> Result:
+        """Run to the end and return all output."""
+        ...
+
+    def stream(self, command: Command, sink: Sink) -> int:
+        """Run to the end and answer the exit status; all output goes to the sink."""
+        ...
+
+
+class SystemRunner:
+    """Runs commands on this machine."""
+
+    def run(self, command: Command, *, timeout: float | None = None) -> Result:
+        """Run to the end and return all output.
+
+        Raises:
+            ToolchainError: ``program-missing`` or ``program-refused`` where it cannot be started.
+        """
+        with _started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            try:
+                out, err = child.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                kill_group(child.pid)
+                out, err = child.communicate()
+                return Result(returncode=KILLED_FOR_TIME, stdout=out, stderr=err)
+            return Result(returncode=child.returncode, stdout=out, stderr=err)
+
+    def stream(self, command: Command, sink: Sink) -> int:
+        """Run to the end and answer the exit status; all output goes to the sink.
+
+        The log gets bytes as they come; lines are decoded for reading. A line longer than 64 KiB
+        is handed over in pieces.
+
+        Raises:
+            ToolchainError: as :meth:`run`.
+        """
+        with (
+            sink.log.open("ab") as log,
+            _started(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child,
+        ):
+            if child.stdout is None:  # pragma: no cover - PIPE was asked for
+                return child.wait()
+            for line in _lines(child.stdout, log):
+                sink.on_line(line.decode("utf-8", "replace"))
+            return child.wait()
+
+
+def _lines(pipe: IO[bytes], sink: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    while chunk := os.read(pipe.fileno(), _CHUNK):
+        sink.write(chunk)
+        sink.flush()
+        *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        yield from whole
+        if len(rest) > _CHUNK:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+@contextlib.contextmanager
+def _started(command: Command, *, stdout: int, stderr: int) -> Iterator[subprocess.Popen[bytes]]:
+    name = command.argv[0]
+    try:
+        child = subprocess.Popen(
+            command.argv,
+            env=dict(command.env),
+            cwd=command.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ToolchainError(
+            "program-missing", f"Program {name!r} is not there", hint="install it, or mend PATH"
+        ) from error
+    except OSError as error:
+        raise ToolchainError(
+            "program-refused", f"Program {name!r} does not start: {error.strerror}"
+        ) from error
+    try:
+        yield child
+    except BaseException:
+        kill_group(child.pid)
+        raise
+    finally:
+        if child.stdout is not None:
+            child.stdout.close()
+        if child.stderr is not None:
+            child.stderr.close()
+        child.wait()
+
+
+def kill_group(pid: int) -> None:
+    """End a child's whole process group: politely, then after 3 s for good."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while time.monotonic() < deadline:
+            done, _ = os.waitpid(pid, os.WNOHANG) if _is_child(pid) else (pid, 0)
+            if done:
+                break
+            time.sleep(0.02)
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _is_child(pid: int) -> bool:
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

@@ -1,0 +1,111 @@
+"""Keeping the cache small: removal by key, leftovers, and the oldest entries first."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from kernforge.errors import SelectionError
+from kernforge.store.local import Store
+
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+          "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
+_MIN_DIGITS = 8
+
+
+def parse_size(text: str) -> int:
+    """Read an amount of bytes such as ``20 GiB``.
+
+    Raises:
+        SelectionError: ``size-invalid``.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if match is None or match[2].lower() not in _UNITS:
+        raise SelectionError(
+            "size-invalid", f"{text!r} is not an amount of bytes", hint="write it as 20 GiB"
+        )
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def remove_entries(store: Store, prefixes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Remove the one entry that each prefix names, of every kind; answers kind and key.
+
+    Raises:
+        SelectionError: ``key-missing``, ``key-ambiguous`` or ``key-short``.
+    """
+    keys = store.keys()
+    doomed: list[tuple[str, str]] = []
+    for prefix in prefixes:
+        if len(prefix) < _MIN_DIGITS:
+            raise SelectionError("key-short", f"{prefix!r} is too short: give 8 digits or more")
+        found = [(kind, key) for kind, key in keys if key.startswith(prefix)]
+        if not found:
+            hint = "`kernforge cache ls` lists them"
+            raise SelectionError("key-missing", f"The store holds no entry {prefix!r}", hint=hint)
+        if len({key for _, key in found}) > 1:
+            raise SelectionError("key-ambiguous", f"{len(found)} entries begin with {prefix!r}")
+        doomed += found
+    for kind, key in doomed:
+        store.remove(kind, key)
+    return tuple(doomed)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; links are not followed."""
+    if path.is_symlink() or path.is_file():
+        return path.lstat().st_size
+    return sum(item.lstat().st_size for item in path.rglob("*") if not item.is_dir())
+
+
+def _drop(path: Path) -> int:
+    size = size_of(path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    return size
+
+
+def _free(store: Store, name: str) -> bool:
+    lock = FileLock(store.folder("locks") / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    lock.release()
+    return True
+
+
+def _leftovers(store: Store) -> list[Path]:
+    store.sweep()
+    found = list((store.root / "quarantine").glob("*"))
+    busy = {path.name[5:29] for path in (store.root / "locks").glob("work-*.lock")
+            if not _free(store, path.stem)}  # fmt: skip
+    found += [path for path in (store.root / "work").glob("*") if path.name not in busy]
+    return found
+
+
+def collect(store: Store, *, keep: int) -> tuple[tuple[str, int], ...]:
+    """Remove leftovers, then entries and environments used longest ago, until ``keep`` bytes.
+
+    Answers what was removed and its size in bytes. What a running build holds is left alone.
+    """
+    removed = [(str(path.relative_to(store.root)), _drop(path)) for path in _leftovers(store)]
+    kept: list[tuple[float, Path, int]] = []
+    for kind, key in store.keys():
+        path = store.place(kind, key)
+        kept.append((path.stat().st_mtime, path, size_of(path)))
+    for path in (store.root / "envs").glob("*"):
+        if not path.name.startswith(".") and _free(store, f"env-{path.name}"):
+            kept.append((path.stat().st_mtime, path, size_of(path)))
+    total = sum(size for _, _, size in kept)
+    for _, path, size in sorted(kept):
+        if total <= keep:
+            break
+        _drop(path)
+        removed.append((str(path.relative_to(store.root)), size))
+        total -= size
+    return tuple(removed)

@@ -1,0 +1,124 @@
+"""The world a build sees: constant paths, named programs, no network where bubblewrap works.
+
+Two layouts. ``kf``: bubblewrap binds everything to fixed places under ``/kf``. ``real``: without a
+working bubblewrap, a fixed real folder of the user's own is used; the network is then not cut.
+What held is part of the key and is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernforge.process import Command, Runner
+from kernforge.toolchain.host import COMPILERS, Host
+
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/alternatives", "/etc/ld.so.cache")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where things lie, as the build sees them. ``name`` and ``root`` are part of the key."""
+
+    name: str
+    root: str
+
+    def at(self, *parts: str) -> str:
+        """A path below the root."""
+        return "/".join((self.root, *parts))
+
+
+KF = Layout(name="kf", root="/kf")
+
+
+def real_layout(uid: int) -> Layout:
+    """The constant real folder of a user."""
+    return Layout(name="real", root=f"/var/tmp/kernforge-{uid}")  # noqa: S108 - made 0700, checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What holds here. ``bwrap`` is its path, or None with the reason why it is not used."""
+
+    layout: Layout
+    bwrap: str | None
+    reason: str
+
+    @property
+    def network_cut(self) -> bool:
+        """Whether the build has no network."""
+        return self.bwrap is not None
+
+
+def probe_sandbox(*, bwrap: str | None, uid: int, wanted: bool, runner: Runner) -> Sandbox:
+    """Try bubblewrap by running it; a program that is there may still be forbidden."""
+    real = real_layout(uid)
+    if not wanted:
+        return Sandbox(layout=real, bwrap=None, reason="switched off by --no-sandbox")
+    if bwrap is None:
+        return Sandbox(layout=real, bwrap=None, reason="bubblewrap (bwrap) is not installed")
+    trial = (bwrap, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--unshare-all")
+    result = runner.run(Command(argv=(*trial, "--die-with-parent", "/bin/true")), timeout=20)
+    if result.returncode != 0:
+        why = result.complaint.splitlines()[-1] if result.complaint else "no reason given"
+        return Sandbox(layout=real, bwrap=None, reason=f"bubblewrap is forbidden here: {why}")
+    return Sandbox(layout=KF, bwrap=bwrap, reason="bubblewrap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A real folder or file and the place, below the layout's root, where the build sees it."""
+
+    source: Path
+    place: str
+    writable: bool
+
+
+def _shown_by_system(path: Path) -> bool:
+    return Path("/usr") in path.parents and Path("/usr/local") not in path.parents
+
+
+def interpreter_parts(python: Path) -> tuple[Path, ...]:
+    """The files of an interpreter that the system's folders do not show already."""
+    prefix, name = python.parent.parent, python.name
+    parts = (
+        python,
+        prefix / "lib" / name,
+        prefix / "include" / name,
+        *sorted((prefix / "lib").glob(f"lib{name}*.so*")),
+    )
+    return tuple(path for path in parts if path.exists() and not _shown_by_system(path))
+
+
+def compiler_prefixes(host: Host) -> tuple[Path, ...]:
+    """Prefixes of compilers and linkers that lie elsewhere, as in `/opt/rh/gcc-toolset-14`."""
+    real = {
+        Path(place).resolve() for name, place in host.programs if name in (*COMPILERS, "as", "ld")
+    }
+    return tuple(sorted({path.parent.parent for path in real if not _shown_by_system(path)}))
+
+
+def bwrap_argv(
+    bwrap: str, *, mounts: tuple[Mount, ...], layout: Layout, host: Host, cwd: str
+) -> tuple[str, ...]:
+    """The bubblewrap call, up to the program. Looks only which system paths exist."""
+    argv = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    for place in _SYSTEM:
+        real = Path(place)
+        if real.is_symlink():
+            argv += ["--symlink", str(real.readlink()), place]
+        elif real.exists():
+            argv += ["--ro-bind", place, place]
+    argv += ["--tmpfs", "/usr/local", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - theirs
+    for part in (*compiler_prefixes(host), *interpreter_parts(host.python)):
+        argv += ["--ro-bind", str(part), str(part)]
+    argv += ["--dir", layout.root]
+    for mount in mounts:
+        kind = "--bind" if mount.writable else "--ro-bind"
+        argv += [kind, str(mount.source), layout.at(mount.place)]
+    return (*argv, "--hostname", "kernforge", "--chdir", cwd)
+
+
+def inside_env(argv: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Add a build's environment to a bubblewrap call (its own process gets none)."""
+    return (*argv, *(word for key, value in env for word in ("--setenv", key, value)))

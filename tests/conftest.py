@@ -1,0 +1,64 @@
+"""Fixtures that several rooms share. Markers follow from fixtures where they can."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+IMPLIED = {"toolkit": "build", "compiler_cache": "build"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for fixture, mark in IMPLIED.items():
+            if fixture in item.fixturenames:
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def compiler_cache() -> Path:
+    """A cache that tests share, so that the compiler's wheels are fetched once."""
+    named = os.environ.get("KERNFORGE_TEST_CACHE")
+    return Path(named) if named else ROOT / "cache"
+
+
+def kernforge(*words: str, env: dict[str, str] | None = None, cwd: Path = ROOT, **options):
+    """Run the command line as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "kernforge", *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+@pytest.fixture(scope="session")
+def run():
+    """The command line as a function."""
+    return kernforge
+
+
+@pytest.fixture(scope="session")
+def toolkit(compiler_cache, tmp_path_factory) -> Path:
+    """A whole CUDA root made of wheels, with the real nvcc as bin/nvcc."""
+    done = kernforge("--cache", str(compiler_cache), "plan", "demo", "--probe", "--arch", "12.0a")
+    assert done.returncode == 0, done.stderr
+    roots = sorted((compiler_cache / "envs").glob("[!.]*/lib/python*/site-packages/nvidia/cu13"))
+    root = tmp_path_factory.mktemp("cuda")
+    for item in roots[-1].iterdir():
+        if item.name != "bin":
+            (root / item.name).symlink_to(item)
+    (root / "bin").mkdir()
+    for item in (roots[-1] / "bin").iterdir():
+        if item.name != "nvcc":
+            (root / "bin" / item.name).symlink_to(item)
+    shutil.copyfile(roots[-1] / "bin/nvcc.real", root / "bin/nvcc")
+    (root / "bin/nvcc").chmod(0o755)
+    return root

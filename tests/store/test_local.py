@@ -1,0 +1,236 @@
+import json
+import multiprocessing
+import os
+import shutil
+import time
+
+import pytest
+
+from kernforge.errors import CacheError, SelectionError
+from kernforge.store.local import Store
+from kernforge.store.upkeep import collect, parse_size, remove_entries
+
+KEY = "ab" * 32
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "cache")
+
+
+def put(store, key=KEY, text="wheel", kind="artifact"):
+    folder = store.folder("incoming")
+    path = folder / "thing.whl"
+    path.write_text(text)
+    return store.put(kind, key, {"thing.whl": path}, {"wheel": "thing.whl"})
+
+
+def get(store, key=KEY):
+    told = []
+    return store.get("artifact", key, told=told.append), told
+
+
+def test_what_was_put_is_got(store):
+    entry = put(store)
+    again, told = get(store)
+    assert again == entry
+    assert not told
+    assert (again.path / "thing.whl").read_text() == "wheel"
+    assert again.facts() == {"wheel": "thing.whl"}
+
+
+def test_a_miss_is_none(store):
+    assert get(store) == (None, [])
+
+
+def test_first_complete_writer_wins(store):
+    first = put(store, text="one")
+    second = put(store, text="two")
+    assert first == second
+    assert (second.path / "thing.whl").read_text() == "one"
+    assert not any((store.root / "tmp").iterdir())
+
+
+def damage_bytes(path):
+    path.chmod(0o644)
+    data = bytearray((path / "thing.whl").read_bytes())
+    data[0] ^= 1
+    (path / "thing.whl").write_bytes(data)
+
+
+def damage_length(path):
+    (path / "thing.whl").write_bytes(b"wh")
+
+
+def damage_missing(path):
+    (path / "thing.whl").unlink()
+
+
+def damage_manifest(path):
+    (path / "manifest.json").write_text("{")
+
+
+def damage_claim(path):
+    data = json.loads((path / "manifest.json").read_text())
+    data["body"]["meta"]["wheel"] = "other.whl"
+    (path / "manifest.json").write_text(json.dumps(data))
+
+
+def damage_shape(path):
+    (path / "manifest.json").write_text("[1]")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damage_bytes, damage_length, damage_missing, damage_manifest, damage_claim, damage_shape],
+)
+def test_a_damaged_entry_is_quarantined_and_counts_as_none(store, damage):
+    entry = put(store)
+    entry.path.chmod(0o755)
+    damage(entry.path)
+    found, told = get(store)
+    assert found is None
+    assert "damaged" in told[0]
+    assert not entry.path.exists()
+    assert len(list((store.root / "quarantine").iterdir())) == 1
+    assert put(store, text="new").key == KEY
+
+
+def test_a_draft_never_counts(store):
+    draft = store.place("artifact", KEY)
+    draft.mkdir(parents=True)
+    (draft / "thing.whl").write_text("half")
+    assert get(store)[0] is None
+
+
+def hold(root, name, seconds, ready):
+    with Store(root).lock(name, waiting=lambda *_: None):
+        ready.set()
+        time.sleep(seconds)
+
+
+def test_a_lock_waits_and_says_for_whom(store):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    other = context.Process(target=hold, args=(store.root, "x", 1.0, ready))
+    other.start()
+    ready.wait(20)
+    said = []
+    with store.lock("x", waiting=lambda owner, seconds: said.append(owner)):
+        pass
+    other.join()
+    assert said
+    assert said[0] == f"process {other.pid} on {os.uname().nodename}"
+
+
+def test_a_killed_owner_leaves_no_lock(store):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    other = context.Process(target=hold, args=(store.root, "x", 60, ready))
+    other.start()
+    ready.wait(20)
+    other.kill()
+    other.join()
+    said = []
+    with store.lock("x", waiting=lambda *words: said.append(words)):
+        pass
+    assert not said
+
+
+def test_a_lock_file_that_somebody_left_is_no_lock(store):
+    (store.folder("locks") / "x.lock").write_text("left over")
+    with store.lock("x", waiting=lambda *_: pytest.fail("waited")):
+        pass
+
+
+def test_sweep_removes_what_the_dead_left(store):
+    with store.scratch() as mine:
+        machine = mine.name.split("-")[0]
+        dead = store.root / "tmp" / f"{machine}-999999999-x"
+        dead.mkdir()
+        store.sweep()
+        assert mine.exists()
+        assert not dead.exists()
+    assert not mine.exists()
+
+
+def test_a_cache_that_is_a_file_is_one_clear_error(tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(CacheError, match="cannot be written") as caught:
+        put(Store(tmp_path / "cache"))
+    assert caught.value.word == "cache-unwritable"
+    assert "--cache" in caught.value.hint
+
+
+def test_a_full_disk_is_one_clear_error(store, tmp_path, monkeypatch):
+    put(store)  # folders are there
+    if not os.path.exists("/dev/full"):
+        pytest.fail("this machine has no /dev/full")
+    with pytest.raises(CacheError, match="No space is left") as caught, store.scratch():
+        with open("/dev/full", "w") as full:
+            full.write("x" * 100_000)
+    assert caught.value.word == "disk-full"
+
+
+def test_remove_takes_a_prefix(store):
+    put(store)
+    assert remove_entries(store, (KEY[:8],)) == (("artifact", KEY),)
+    assert store.keys() == ()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "word"),
+    [("ab", "key-short"), ("cdcdcdcd", "key-missing"), ("abababab", "key-ambiguous")],
+)
+def test_remove_refuses(store, prefix, word):
+    put(store)
+    put(store, key="ab" * 31 + "cd")
+    with pytest.raises(SelectionError) as caught:  # noqa: PT011 - the word is what is tested
+        remove_entries(store, (prefix,))
+    assert caught.value.word == word
+
+
+def test_collect_removes_the_oldest_first_and_leftovers(store):
+    old = put(store, text="o" * 1000)
+    new = put(store, key="cd" * 32, text="n" * 1000)
+    os.utime(old.path, (1, 1))
+    (store.folder("quarantine") / "bad").mkdir()
+    (store.folder("work") / "left").mkdir()
+    removed = collect(store, keep=2500)
+    assert not old.path.exists()
+    assert new.path.exists()
+    assert {name for name, _ in removed} >= {"quarantine/bad", "work/left"}
+
+
+def test_collect_leaves_what_a_build_holds(store):
+    (store.folder("work") / KEY[:24]).mkdir()
+    with store.lock(f"work-{KEY}", waiting=lambda *_: None):
+        collect(store, keep=0)
+        assert (store.root / "work" / KEY[:24]).exists()
+    collect(store, keep=0)
+    assert not (store.root / "work" / KEY[:24]).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("20 GiB", 20 << 30), ("1.5MB", 1_500_000), ("7", 7), ("2 kib", 2048)]
+)
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1 GiB", "1 XB"])
+def test_sizes_that_are_none(text):
+    with pytest.raises(SelectionError, match="not an amount"):
+        parse_size(text)
+
+
+def test_the_cache_carries_its_tag(store):
+    put(store)
+    tag = (store.root / "CACHEDIR.TAG").read_text()
+    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
+
+
+def test_moving_the_cache_keeps_it_whole(store, tmp_path):
+    put(store)
+    shutil.copytree(store.root, tmp_path / "elsewhere")
+    assert get(Store(tmp_path / "elsewhere"))[0] is not None
