@@ -62,3 +62,17 @@ def toolkit(compiler_cache, tmp_path_factory) -> Path:
     shutil.copyfile(roots[-1] / "bin/nvcc.real", root / "bin/nvcc")
     (root / "bin/nvcc").chmod(0o755)
     return root
+
+
+@pytest.fixture(scope="session")
+def cuobjdump(compiler_cache) -> Path:
+    """NVIDIA's own program, the oracle; from its wheel, never part of the product."""
+    folder = compiler_cache / "tests/cuobjdump"
+    program = folder / "nvidia/cu13/bin/cuobjdump"
+    if not program.exists():
+        command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"]
+        subprocess.run(
+            [*command, "--target", str(folder), "nvidia-cuda-cuobjdump==13.5.37"], check=True
+        )
+        program.chmod(0o755)
+    return program

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kernforge.cli import command
+from kernforge.cli.main import command
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

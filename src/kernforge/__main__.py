@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit status."""
-    from kernforge.cli import run  # noqa: PLC0415 - Ctrl-C while importing must end quietly too
+    from kernforge.cli.main import run  # noqa: PLC0415 - Ctrl-C while importing must end quietly too
 
     sys.exit(run(sys.argv[1:]))
 

@@ -226,6 +226,15 @@ def format_archs(archs: Iterable[Arch]) -> str:
     return ";".join(str(arch) for arch in archs)
 
 
+def _device_advice(text: str) -> str:
+    if match := _ARCH.fullmatch(text):
+        return f"write {match[1]}.{match[2]}"
+    advice = _advice(text)
+    if not text or advice.startswith("write it as"):
+        return "write it as 12.0"
+    return re.sub(r"(\d\.\d)[af]", r"\1", advice)
+
+
 def parse_device(text: str) -> Device:
     """Read a compute capability such as ``12.0``.
 
@@ -234,11 +243,10 @@ def parse_device(text: str) -> Device:
     """
     match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip(), re.ASCII)
     if match is None:
-        advice = _advice(text)
         raise RecipeError(
             "device-invalid",
             f"{text!r} is not a device; a device is a compute capability MAJOR.MINOR",
-            hint=re.sub(r"^(write \d+\.\d)[af]$", r"\1", advice),
+            hint=_device_advice(text.strip()),
         )
     return Device(major=int(match[1]), minor=int(match[2]))
 

@@ -175,6 +175,10 @@ def test_expand_text():
     )
 
 
+def test_expand_text_without_torch():
+    assert expand_text("cu{cuda}", target(torch=None)) == "cu13.0"
+
+
 def test_expand_local():
     text = "cu{cuda}.torch{torch_minor}.{torch}.py{python}.sm{archs}"
     assert expand_local(text, target()) == "cu130.torch2.14.2.14.1.py311.sm90.120a"

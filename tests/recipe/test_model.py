@@ -11,7 +11,7 @@ from kernforge.recipe import model
 from kernforge.recipe.load import read_recipe
 from kernforge.recipe.model import Recipe
 
-WORD = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+WORD = st.from_regex(r"[a-z](?:[a-z0-9_]{0,6}[a-z0-9])?", fullmatch=True)
 PATH = st.lists(st.sampled_from(["a", "b c", "x.cu", "*.so"]), min_size=1, max_size=3).map("/".join)
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=9)
 PLAIN_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=9)
@@ -20,8 +20,8 @@ ARCH = st.sampled_from(["9.0", "9.0a", "10.0f", "12.0", "12.0a+PTX", "8.6+PTX"])
 ARCHS = st.lists(ARCH, min_size=1, max_size=3).map(";".join)
 
 
-def block(required: dict[str, object], **optional: object) -> st.SearchStrategy[dict[str, object]]:
-    return st.fixed_dictionaries(required, optional=optional)
+def block(needed: dict[str, object], /, **optional: object) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries(needed, optional=optional)
 
 
 SHARED = {
@@ -66,7 +66,9 @@ BUILD = block(
 )
 MATRIX = block(
     {
-        "archs": st.lists(ARCHS, min_size=1, max_size=3, unique_by=lambda t: frozenset(t.split(";"))),
+        "archs": st.lists(
+            ARCHS, min_size=1, max_size=3, unique_by=lambda t: frozenset(t.split(";"))
+        ),
         "cuda": st.just(["13.0"]),
         "python": st.lists(st.sampled_from(["3.11", "3.12"]), min_size=1, unique=True),
     },
@@ -121,7 +123,7 @@ def structure_only(plain: dict[str, object]) -> Recipe:
     return Recipe.from_dict(plain)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(RECIPE)
 def test_to_dict_and_back_is_identity(plain):
     recipe = structure_only(plain)
@@ -131,13 +133,13 @@ def test_to_dict_and_back_is_identity(plain):
     assert structure_only(json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(RECIPE)
 def test_texts_mean_what_their_values_mean(plain):
     assert structure_only(as_text(plain)) == structure_only(plain)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(RECIPE, st.randoms(use_true_random=False))
 def test_the_order_of_keys_means_nothing(plain, random):
     def shuffled(value: object) -> object:

@@ -1,7 +1,7 @@
 """Placeholders: the closed list, literal braces, local versions."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernforge.errors import RecipeError
@@ -64,6 +64,7 @@ def test_no_local_versions(text):
     assert "cu{cuda}" in (caught.value.hint or "")
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_doubled_braces_give_any_text_back(text):
     doubled = text.replace("{", "{{").replace("}", "}}")

@@ -1,7 +1,7 @@
 """Names, paths, addresses, commits, memory: what is taken, and what is said of the rest."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernforge.errors import RecipeError
@@ -94,11 +94,13 @@ def test_memory(text, size):
     assert values.read_memory(text) == size
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=1, max_value=2**49))
 def test_memory_reads_back(size):
     assert values.read_memory(values.show_memory(size)) == size
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "b c", "..", ".", "", "~", "*"]), min_size=1))
 def test_no_path_leaves_its_folder(parts):
     text = "/".join(parts)

@@ -175,7 +175,7 @@ def test_a_full_disk_is_one_clear_error(store, tmp_path, monkeypatch):
 def test_remove_takes_a_prefix(store):
     put(store)
     assert remove_entries(store, (KEY[:8],)) == (("artifact", KEY),)
-    assert store.keys() == ()
+    assert store.listing() == ()
 
 
 @pytest.mark.parametrize(

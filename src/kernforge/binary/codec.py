@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernforge.arch import Arch
+from kernforge.binary.abi import cuda_majors, cxx11_abi, module_names, torch_symbols
 from kernforge.binary.facts import (
     Compression,
     ElfFacts,
@@ -31,6 +32,7 @@ from kernforge.binary.summary import (
     kernel_names,
     relocatable_summaries,
 )
+from kernforge.binary.tags import python_module
 from kernforge.errors import VerifyError
 
 FORMAT = 1
@@ -102,6 +104,7 @@ def _from_library(library: Library) -> dict[str, Any]:
     read = any(image.kernels is not None for image in library.images)
     return {
         "path": library.path,
+        "python": python_module(library.path),
         "size": library.size,
         "state": str(library.state),
         "modules": library.modules,
@@ -124,6 +127,10 @@ def _from_elf(elf: ElfFacts) -> dict[str, Any]:
         "runpath": list(elf.runpath),
         "rpath": list(elf.rpath),
         "floors": dict(elf.floors),
+        "cuda_majors": list(cuda_majors(elf)),
+        "cxx11_abi": cxx11_abi(elf),
+        "modules": list(module_names(elf)),
+        "torch_symbols": len(torch_symbols(elf)),
         "defined": list(elf.defined),
         "undefined": [[s.name, s.version, s.weak] for s in elf.undefined],
     }

@@ -14,7 +14,9 @@ import re
 import struct
 
 from kernforge.binary.elf import (
+    EM_CUDA,
     ET_EXEC,
+    MAGIC,
     SHT_SYMTAB,
     SHT_SYMTAB_SHNDX,
     Elf,
@@ -29,25 +31,53 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNC = 2
 _ENTRY_BIT = 0x10
 _SHN_XINDEX = 0xFFFF
+_BLOCK = 1 << 20
 _TRAP_LOW, _TRAP_HIGH = 0x5C, 0x09
 _PTX_VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})", re.MULTILINE)
 _PTX_ENTRY = re.compile(rb"^[^/\n\"]{0,200}?\.entry\s+([A-Za-z0-9_$%]+)", re.MULTILINE)
 
 
 def is_executable(head: memoryview | bytes) -> bool:
-    """Whether the first 20 bytes of a cubin say that it is linked (ET_EXEC)."""
-    return len(head) >= 18 and int.from_bytes(head[16:18], "little") == ET_EXEC
+    """Whether the first 64 bytes of an image are those of a linked cubin (ET_EXEC)."""
+    if len(head) < 64 or head[:4] != MAGIC:
+        return False
+    return _short(head, 16) == ET_EXEC and _short(head, 18) == EM_CUDA
+
+
+def compiled_number(head: memoryview | bytes) -> int | None:
+    """The arch number that the first 64 bytes of a cubin tell, as 120; None where they do not.
+
+    They do not tell the suffix: 12.0, 12.0f and 12.0a have the same flags in some releases.
+    """
+    if len(head) < 64 or head[:4] != MAGIC or _short(head, 18) != EM_CUDA:
+        return None
+    flags = int.from_bytes(head[48:52], "little")
+    match head[8]:
+        case 7:  # nvcc up to 12.x
+            return flags & 0xFF
+        case 8:  # nvcc 12.x for 10.0 and later, and 13.x
+            return flags >> 8 & 0xFF
+        case _:
+            return None
+
+
+def _short(data: memoryview | bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "little")
 
 
 def count_traps(code: memoryview) -> int:
     """How many 16-byte instructions of this code are BPT.TRAP."""
-    low = bytes(code[::16])
     found = 0
-    at = low.find(_TRAP_LOW)
-    while at >= 0:
-        high = 16 * at + 1
-        found += high < len(code) and code[high] & 0x0F == _TRAP_HIGH
-        at = low.find(_TRAP_LOW, at + 1)
+    for start in range(0, len(code), _BLOCK):
+        # A copy first: slicing bytes with a step takes a quarter of the time that it takes on a
+        # view (0.06 s against 0.23 s for 1.1 GB).
+        part = bytes(code[start : start + _BLOCK])
+        low = part[::16]
+        at = low.find(_TRAP_LOW)
+        while at >= 0:
+            high = 16 * at + 1
+            found += high < len(part) and part[high] & 0x0F == _TRAP_HIGH
+            at = low.find(_TRAP_LOW, at + 1)
     return found
 
 
@@ -83,6 +113,8 @@ def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
         GarbledError: where header, sections, symbols or names do not fit the bytes.
     """
     elf = read_elf(data)
+    if elf.machine != EM_CUDA:
+        raise GarbledError("kernels-garbled", f"an ELF for machine {elf.machine} is no cubin")
     symbols = elf.of_type(SHT_SYMTAB)
     if symbols is None:
         return ()

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from kernforge.arch import Arch
-from kernforge.binary.cubin import cubin_kernels, is_executable, ptx_kernels
-from kernforge.binary.facts import Compression, Image, ImageKind, Kernel
+from kernforge.binary.cubin import compiled_number, cubin_kernels, is_executable, ptx_kernels
+from kernforge.binary.facts import Compression, Image, ImageKind
 from kernforge.binary.findings import FindingLog, GarbledError
-from kernforge.binary.payload import unpack, unpack_head
+from kernforge.binary.payload import Content, Packed, unpacked
 
 MAGIC = b"\x50\xed\x55\xba"
 _CONTAINER = struct.Struct("<4sHHQ")
@@ -31,20 +32,20 @@ _LZ4, _ZSTD = 0x2000, 0x8000
 _COMPRESSIONS = {0: Compression.NONE, _LZ4: Compression.LZ4, _ZSTD: Compression.ZSTD}
 _SUFFIX_A, _SUFFIX_F = 0x100000, 0x200000
 _WIDE_SINCE = (7, 0)
+_NUMBERS = range(10, 10_000)
+_SUFFIX_SINCE = 90
 _FOLLOWERS = {MAGIC, b"\0" * 4, b""}
-_LIMIT = 1 << 18  # images or containers of one library; cuBLASLt, the richest seen, has ...
+_LIMIT = 1 << 18  # images or containers of one library; the richest seen has 4,077
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(Packed):
     """An entry's header and its stored bytes; ``end`` is where the next one begins."""
 
     kind: ImageKind
     arch: Arch
-    compression: Compression
-    unpacked: int
     isa: str
-    stored: memoryview
+    module: int
     end: int
 
 
@@ -53,7 +54,7 @@ def _arch(number: int, flags: int) -> Arch:
     return Arch(major=number // 10, minor=number % 10, suffix=suffix)
 
 
-def _read_entry(data: memoryview, at: int, stop: int) -> _Entry:
+def _read_entry(data: memoryview, at: int, stop: int, module: int) -> _Entry:
     """The entry at ``at`` of a container that ends at ``stop``."""
     if at + _ENTRY.size > stop:
         raise GarbledError("image-truncated", f"{stop - at} bytes at {at} hold no entry")
@@ -66,7 +67,7 @@ def _read_entry(data: memoryview, at: int, stop: int) -> _Entry:
     compression = _COMPRESSIONS.get(flags & (_LZ4 | _ZSTD))
     if compression is None:
         raise GarbledError("image-garbled", f"the entry at {at} says LZ4 and zstd at once")
-    if packed > size or not 10 <= number < 10_000:
+    if packed > size or number not in _NUMBERS:
         text = f"the entry at {at} says arch {number}, {packed} of {size} bytes compressed"
         raise GarbledError("image-garbled", text)
     raw = compression is Compression.NONE
@@ -77,6 +78,7 @@ def _read_entry(data: memoryview, at: int, stop: int) -> _Entry:
         compression=compression,
         unpacked=size if raw else unpacked,
         isa=f"{major}.{minor}",
+        module=module,
         stored=data[begin : begin + length],
         end=end,
     )
@@ -102,6 +104,7 @@ class FatbinReader:
     def __init__(self, log: FindingLog, *, kernels: bool) -> None:
         self._log = log
         self._kernels = kernels
+        self._found = 0
         self.images: list[Image] = []
         self.modules = 0
 
@@ -113,11 +116,38 @@ class FatbinReader:
             registered: whether the runtime registers this section, so that executable images in
                 it count as linked (``.nv_fatbin``, not ``__nv_relfatbin``).
         """
+        entries = list(self._entries(data))
+        for entry, content in unpacked(entries, whole=self._kernels):
+            self.images.append(self._image(entry, content, registered=registered))
+
+    def read_cubin(self, data: memoryview) -> None:
+        """Read a file that is one cubin. Its suffix is unknown: the narrowest is taken."""
+        number = compiled_number(data)
+        if number is None or number < _NUMBERS.start:
+            self._log.note("image-garbled", "a cubin whose header names no arch")
+            return
+        arch = _arch(number, _SUFFIX_A if number >= _SUFFIX_SINCE else 0)
+        if arch.suffix:
+            text = f"a bare cubin does not say its suffix; {arch}, the narrowest, is taken"
+            self._log.note("cubin-suffix", text)
+        entry = _Entry(
+            compression=Compression.NONE,
+            unpacked=len(data),
+            stored=data,
+            kind=ImageKind.CUBIN,
+            arch=arch,
+            isa="",
+            module=0,
+            end=len(data),
+        )
+        self.images.append(self._image(entry, lambda: data, registered=True))
+
+    def _entries(self, data: memoryview) -> Iterator[_Entry]:
         at = self._next_container(data, 0)
-        while at < len(data) and self.modules < _LIMIT and len(self.images) < _LIMIT:
-            after = self._container(data, at, registered=registered)
+        while at < len(data) and self.modules < _LIMIT and self._found < _LIMIT:
+            at = yield from self._container(data, at)
             self.modules += 1
-            at = self._next_container(data, after)
+            at = self._next_container(data, at)
         if at < len(data):
             self._log.note("images-many", f"what follows {_LIMIT} images was not read")
 
@@ -133,8 +163,8 @@ class FatbinReader:
             self._log.note("fatbin-garbled", text)
         return stop
 
-    def _container(self, data: memoryview, at: int, *, registered: bool) -> int:
-        """Read one container; return where to look for the next."""
+    def _container(self, data: memoryview, at: int) -> Generator[_Entry, None, int]:
+        """Read one container's entries; return where to look for the next container."""
         header: int
         size: int
         _, _, header, size = _CONTAINER.unpack_from(data, at)
@@ -145,9 +175,9 @@ class FatbinReader:
             text = f"container {self.modules} ends at {stop}, its section at {len(data)}"
             self._log.note("fatbin-truncated", text)
             stop = len(data)
-        while at < stop and len(self.images) < _LIMIT:
+        while at < stop and self._found < _LIMIT:
             try:
-                entry = _read_entry(data, at, stop)
+                entry = _read_entry(data, at, stop, self.modules)
             except GarbledError as error:
                 self._log.add(error.finding)
                 after = _entry_end(data, at, stop)
@@ -155,44 +185,46 @@ class FatbinReader:
                     return stop if whole else at + 4
                 at = after
             else:
-                self.images.append(self._image(entry, registered=registered))
+                self._found += 1
+                yield entry
                 at = entry.end
         return stop
 
-    def _image(self, entry: _Entry, *, registered: bool) -> Image:
+    def _compare(self, entry: _Entry, number: int | None) -> None:
+        listed = 10 * entry.arch.major + entry.arch.minor
+        if number not in {None, listed}:
+            text = f"module {entry.module} lists code for {number} as {entry.arch}"
+            self._log.note("image-arch-differs", text)
+
+    def _image(self, entry: _Entry, content: Content, *, registered: bool) -> Image:
         """The facts of one entry; what cannot be unpacked or parsed becomes a finding."""
         executable, isa, kernels = False, None, None
         try:
             if entry.kind is ImageKind.CUBIN:
-                executable, kernels = self._cubin(entry)
+                data = content()
+                executable = is_executable(data)
+                self._compare(entry, compiled_number(data))
+                if self._kernels:
+                    kernels = cubin_kernels(data, wide=entry.arch.number >= _WIDE_SINCE)
             elif entry.kind is ImageKind.PTX:
-                isa, kernels = self._ptx(entry)
+                isa = entry.isa
+                if self._kernels:
+                    written, kernels = ptx_kernels(content())
+                    isa = written or isa
             elif entry.kind is ImageKind.OTHER:
-                self._log.note("image-unknown", f"module {self.modules} holds an unknown entry")
+                text = f"module {entry.module} has an entry of unknown kind for {entry.arch}"
+                self._log.note("image-unknown", text)
         except GarbledError as error:
-            text = f"module {self.modules}, {entry.kind} {entry.arch}: {error}"
+            text = f"module {entry.module}, {entry.kind} {entry.arch}: {error}"
             self._log.note(error.word, text)
         return Image(
             kind=entry.kind,
             arch=entry.arch,
             linked=registered and executable,
-            module=self.modules,
+            module=entry.module,
             size=len(entry.stored),
             unpacked=entry.unpacked,
             compression=entry.compression,
             isa=isa,
             kernels=kernels,
         )
-
-    def _cubin(self, entry: _Entry) -> tuple[bool, tuple[Kernel, ...] | None]:
-        if not self._kernels:
-            head = unpack_head(entry.stored, entry.compression, entry.unpacked)
-            return is_executable(head), None
-        data = unpack(entry.stored, entry.compression, entry.unpacked)
-        return is_executable(data), cubin_kernels(data, wide=entry.arch.number >= _WIDE_SINCE)
-
-    def _ptx(self, entry: _Entry) -> tuple[str, tuple[Kernel, ...] | None]:
-        if not self._kernels:
-            return entry.isa, None
-        written, kernels = ptx_kernels(unpack(entry.stored, entry.compression, entry.unpacked))
-        return written or entry.isa, kernels

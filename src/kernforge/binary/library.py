@@ -56,6 +56,9 @@ def _read_host(view: memoryview, reader: FatbinReader, log: FindingLog) -> ElfFa
     except GarbledError as error:
         log.add(error.finding)
         return None
+    if host.machine == elf.EM_CUDA:
+        reader.read_cubin(view)
+        return None
     _read_sections(host, reader, log)
     return elf_facts(host, log)
 

@@ -9,7 +9,7 @@ cannot be written, 127 the real tool cannot be started. Else the real tool's; 12
 
 What nvcc accepts was read from ``nvcc --help`` and tried with ``--dryrun``, both of CUDA 13.0.88.
 There an ``-arch=`` with suffix and without ``-code`` also keeps PTX of the plain arch, ``@file`` is
-an input for the host linker, and ``-dlto`` excludes ``-gencode`` wherever something is compiled.
+refused, and ``-dlto`` excludes ``-gencode`` wherever something is compiled.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class Call:
             fixed (makes one target only and takes no gencode), host (no device code, but
             ``__CUDA_ARCH_LIST__`` names the targets) or none.
         pairs: targets named, in order, each once; None where the call names none.
-        moving: values of -arch that mean something else on another machine or toolkit.
+        moving: a value of -arch that means something else on another machine or toolkit.
     """
 
     def __init__(self, nvcc: str, words: list[str]) -> None:
@@ -275,8 +275,12 @@ class Call:
         self.names = {option.name for option in self.flat}
         self.inputs = [option.value for option in self.flat if not option.name]
         self.lto = bool(_LTO & self.names)
+        self.relocatable = (
+            "device-c" in self.names or self.value("relocatable-device-code") == "true"
+        )
         self.kind, self.form = self._classify()
-        self.moving = sorted(_MOVING & {o.value for o in self._all("gpu-architecture")})
+        arch = self.value("gpu-architecture")
+        self.moving = arch if arch in _MOVING else None
         self.pairs = self._named(nvcc)
 
     def _all(self, name: str) -> list[Option]:
@@ -307,9 +311,8 @@ class Call:
         links = kind == "link" and "lib" not in self.names
         if kind == "device-link":
             return kind
-        if (language != "cu" and (host or language)) and (
-            not links or "no-device-link" in self.names
-        ):
+        linked = links and "no-device-link" not in self.names
+        if (language or host) and language != "cu" and not linked:
             return "host"
         if self.names & {"optix-ir", "ltoir"}:
             return "fixed"
@@ -483,11 +486,23 @@ def decide(call: Call, policy: str, archs: list[tuple[str, bool]]) -> tuple[list
         said = "names none of the requested targets; its own are kept"
         return None, "" if call.form == "host" else said
     count = len({virtual for virtual, _ in pairs})
-    if count > 1 and policy == "replace" and call.form in {"ptx", "cubin"}:
-        return None, f"-{call.form} makes one target and {count} are asked; left as it is"
-    if count > 1 and call.lto and call.form == "link":
-        return None, f"-dlto compiles and links one target and {count} are asked; left as it is"
+    single = f"-{call.form}" if policy == "replace" and call.form in {"ptx", "cubin"} else ""
+    if shorthand_of(call, pairs):
+        single = "link-time optimization in this call"
+    if count > 1 and single:
+        return None, f"{single} takes one target and {count} are asked; left as it is"
     return pairs, ""
+
+
+def shorthand_of(call: Call, pairs: list[Pair]) -> str | None:
+    """The one ``-arch`` value that says these targets where nvcc takes no ``-gencode``.
+
+    That is so for -dlto in a call that compiles and links, and for lto code without -rdc.
+    """
+    if call.form == "link" and call.lto:
+        return f"sm_{pairs[0][0]}"
+    whole = call.form == "fat" and not (call.lto or call.relocatable)
+    return next((code for _, code in pairs if whole and code.startswith("lto_")), None)
 
 
 def rewrite(call: Call, plan: Plan, config: Config) -> None:
@@ -497,16 +512,17 @@ def rewrite(call: Call, plan: Plan, config: Config) -> None:
     if pairs is not None and not call.moving and set(pairs) == set(call.pairs or ()):
         pairs = None
     if pairs is None:
-        if "native" in call.moving or (call.moving and policy != "filter"):
+        if call.moving == "native" or (call.moving and policy != "filter"):
             plan.refused = 96
-            plan.note = f"-arch={call.moving[0]} under policy {policy!r} has no fixed targets"
+            plan.note = f"-arch={call.moving} under policy {policy!r} has no fixed targets"
         return
-    lto_link = call.lto and call.form == "link"
-    dropped = _TARGETS | _LTO if call.lto and call.form in {"fat", "host"} else _TARGETS
+    dropped = _TARGETS
     added = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in pairs]
-    if lto_link:
-        real = f"sm_{pairs[0][0]}"
-        added, pairs = [f"-arch={real}"], shorthand_pairs(real, lto=True, form="link")
+    if arch := shorthand_of(call, pairs):
+        added, pairs = [f"-arch={arch}"], shorthand_pairs(arch, call.lto, call.form)
+    elif call.lto and call.form in {"fat", "host"}:
+        dropped = _TARGETS | _LTO
+        added.append("-rdc=true")  # as -dlto implies
     plan.words = [*added, *keep(call.options, dropped, os.environ.get("TMPDIR", os.curdir))]
     plan.after = compiled(call.form, pairs)
     plan.rewritten = True
@@ -750,6 +766,7 @@ def append(folder: str, record: dict[str, object]) -> None:
     line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
     path = os.path.join(folder, "calls.jsonl")
     ledger = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.lockf(ledger, os.F_LOCK, 0)  # until this process ends
     size = os.fstat(ledger).st_size
     if size and os.pread(ledger, 1, size - 1) != b"\n":
         line = b"\n" + line

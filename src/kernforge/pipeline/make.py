@@ -19,7 +19,7 @@ from kernforge.build.compile import Built, compile_wheel
 from kernforge.build.gencode import gencode_config
 from kernforge.build.ledger import summarise
 from kernforge.build.plan import Plan
-from kernforge.build.workspace import Workspace, claim_real_root, prepare, run_inside
+from kernforge.build.workspace import Workspace, claim_real_root, clear, prepare, run_inside
 from kernforge.canonical import canonical_json
 from kernforge.errors import CompileError, SourceError, ToolchainError
 from kernforge.events import Listener, Note, Output, StageEnded, StageStarted, Waiting
@@ -135,7 +135,7 @@ def _compiled(maker: Maker, environment: Environment) -> Entry:
             return _compile(maker, environment, root, key)
         root = Path(maker.machine.sandbox.layout.root)
         claim_real_root(root)
-        with maker.store.lock("real-root", waiting=maker.waiting(str(root))):
+        with Store(root).lock("build", waiting=maker.waiting(str(root))):
             return _compile(maker, environment, root, key)
 
 
@@ -161,7 +161,7 @@ def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> En
     summary = {"seconds": round(time.monotonic() - began, 3), "jobs": maker.settings.jobs}
     files = {built.wheel.name: wheel, "build.log": log, "ledger.jsonl": _ledger_file(space)}
     entry = maker.store.put("compiled", key, files, {"wheel": built.wheel.name, **summary})
-    shutil.rmtree(root, ignore_errors=True)
+    clear(root)
     return entry
 
 

@@ -95,7 +95,7 @@ def _property(found: _Schema, text: str, default: object) -> _Schema:
         del rest["anyOf"]
         rest |= arms[0]
     shown = {} if default in (None, "") or "$ref" in rest else {"default": default}
-    return {"description": text, **rest, **shown}
+    return {"description": text, **dict(sorted(rest.items())), **shown}
 
 
 def _field_docs() -> dict[str, dict[str, str]]:

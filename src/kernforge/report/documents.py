@@ -6,24 +6,9 @@ import json
 from typing import Any
 
 from kernforge.build.plan import Plan
-from kernforge.errors import KernforgeError, ManyErrors
 from kernforge.pipeline.job import Outcome
 from kernforge.store.local import Entry
 from kernforge.verify.policy import Verdict
-
-
-def dump(value: list[Any]) -> str:
-    """One array, for reading by programs and people."""
-    return json.dumps(value, indent=1, ensure_ascii=False)
-
-
-def error_documents(error: KernforgeError, **about: str) -> list[dict[str, Any]]:
-    """A fault, or each of several, with its stable word."""
-    errors = error.errors if isinstance(error, ManyErrors) else (error,)
-    return [
-        {**about, "error": e.word, "message": e.message, "hint": e.hint, "exit": e.exit_code}
-        for e in errors
-    ]
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
@@ -48,6 +33,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "total": row.total,
                 "missing": list(row.missing),
                 "archs": list(row.archs),
+                "images": list(row.images),
+                "image_count": row.image_count,
             }
             for row in verdict.served
         ],

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kernforge.build.plan import Plan
-from kernforge.errors import KernforgeError, ManyErrors
 from kernforge.events import Event, Note, Output, StageEnded, StageStarted, Waiting
 from kernforge.pipeline.job import Outcome
 from kernforge.store.local import Entry
-from kernforge.verify.policy import Answer, DeviceVerdict, Verdict
+from kernforge.verify.coverage import Served, Service
+from kernforge.verify.policy import DeviceVerdict, Verdict
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -91,16 +91,6 @@ class LiveProgress:
             self._status.stop()
 
 
-def error_text(error: KernforgeError) -> str:
-    """A fault for standard error: the program's own last lines, the message, the hint."""
-    errors = error.errors if isinstance(error, ManyErrors) else (error,)
-    lines = [f"  | {line}" for line in error.detail]
-    for one in errors:
-        lines.append(f"error[{one.word}]: {one.message}")
-        lines += [f"  hint: {one.hint}"] if one.hint else []
-    return "\n".join(lines)
-
-
 def _device_line(device: DeviceVerdict) -> str:
     said: dict[str, list[str]] = {}
     for level, answer in device.levels:
@@ -109,17 +99,25 @@ def _device_line(device: DeviceVerdict) -> str:
     return f"device {device.device}: {'; '.join(parts)}"
 
 
+def _row(served: Served, width: int) -> str:
+    if served.service is Service.EMPTY:
+        said = f"{served.image_count} images, all empty ({', '.join(served.images)})"
+    elif served.archs:
+        said = f"{served.kernels} of {served.total} kernels ({', '.join(served.archs)})"
+    else:
+        said = f"{served.kernels} of {served.total} kernels (holds {', '.join(served.images)})"
+    gap = f", without {served.missing[0]}" if served.missing else ""
+    return f"{served.path:<{width}}  {served.device!s:>5}  {served.service.value:<9}  {said}{gap}"
+
+
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """A verdict: a line a device, then a row a library and device."""
+    """A verdict: a line a device, a row a library and device, then what no row tells."""
     lines = [_device_line(device) for device in verdict.devices]
     width = max((len(row.path) for row in verdict.served), default=0)
-    for row in verdict.served:
-        kernels = f"{row.kernels} of {row.total} kernels" if row.total else "no kernels"
-        archs = f"  ({', '.join(row.archs)})" if row.archs else ""
-        said = f"{row.device!s:>5}  {row.service.value:<8}  {kernels}{archs}"
-        lines.append(f"{row.path:<{width}}  {said}")
+    lines += [_row(row, width) for row in verdict.served]
     if verdict.host_only:
         lines.append(f"without device code: {', '.join(verdict.host_only)}")
+    lines += [f"fault[{f.word}]: {f.text}" for f in verdict.faults if f.word != "code-missing"]
     if verdict.unjudged:
         lines.append(f"not judged by this version: {', '.join(verdict.unjudged)}")
     return lines
@@ -140,10 +138,8 @@ def outcome_text(outcome: Outcome) -> str:
 
 def verdict_text(name: str, verdict: Verdict) -> str:
     """The judgement on a wheel."""
-    said = [f"fault[{fault.word}]: {fault.text}" for fault in verdict.faults]
-    failed = any(a is Answer.FAILED for d in verdict.devices for _, a in d.levels)
-    head = f"{name}: {'falls short' if failed or verdict.faults else 'passes'}"
-    return "\n".join([head, *(f"  {line}" for line in [*verdict_lines(verdict), *said])])
+    head = f"{name}: {'reaches' if verdict.passed else 'falls short of'} {verdict.require}"
+    return "\n".join([head, *(f"  {line}" for line in verdict_lines(verdict))])
 
 
 def plan_text(plan: Plan, probed: dict[str, object] | None) -> str:

@@ -8,6 +8,7 @@ is moved to ``quarantine/`` and counts as a miss. Reading needs no lock; making 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -29,6 +30,8 @@ from kernforge.errors import CacheError
 _FORMAT = 1
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of kernforge.\n"
 _POLL_SECONDS = 0.2
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Error numbers of a full disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ def _alive(process: str) -> bool:
 
 def cache_fault(error: OSError, root: Path) -> CacheError:
     """The one way to tell of a cache that cannot be written."""
-    if error.errno in {28, 122}:  # ENOSPC, EDQUOT
+    if error.errno in NO_SPACE:
         return CacheError(
             "disk-full",
             f"No space is left for the cache in {str(root)!r}",
@@ -208,7 +211,7 @@ class Store:
                 found.append(_read_entry(path.parent.parent.name, path.name, path))
         return tuple(found)
 
-    def keys(self) -> tuple[tuple[str, str], ...]:
+    def listing(self) -> tuple[tuple[str, str], ...]:
         """Kind and key of every entry folder, readable or not."""
         folders = sorted((self.root / "store").glob("*/*/*"))
         return tuple((path.parent.parent.name, path.name) for path in folders)

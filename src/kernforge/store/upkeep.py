@@ -36,7 +36,7 @@ def remove_entries(store: Store, prefixes: tuple[str, ...]) -> tuple[tuple[str, 
     Raises:
         SelectionError: ``key-missing``, ``key-ambiguous`` or ``key-short``.
     """
-    keys = store.keys()
+    keys = store.listing()
     doomed: list[tuple[str, str]] = []
     for prefix in prefixes:
         if len(prefix) < _MIN_DIGITS:
@@ -94,13 +94,10 @@ def collect(store: Store, *, keep: int) -> tuple[tuple[str, int], ...]:
     Answers what was removed and its size in bytes. What a running build holds is left alone.
     """
     removed = [(str(path.relative_to(store.root)), _drop(path)) for path in _leftovers(store)]
-    kept: list[tuple[float, Path, int]] = []
-    for kind, key in store.keys():
-        path = store.place(kind, key)
-        kept.append((path.stat().st_mtime, path, size_of(path)))
-    for path in (store.root / "envs").glob("*"):
-        if not path.name.startswith(".") and _free(store, f"env-{path.name}"):
-            kept.append((path.stat().st_mtime, path, size_of(path)))
+    paths = [store.place(kind, key) for kind, key in store.listing()]
+    envs = [path for path in (store.root / "envs").glob("*") if not path.name.startswith(".")]
+    paths += [path for path in envs if _free(store, f"env-{path.name}")]
+    kept = [(path.stat().st_mtime, path, size_of(path)) for path in paths]
     total = sum(size for _, _, size in kept)
     for _, path, size in sorted(kept):
         if total <= keep:

@@ -46,6 +46,8 @@ class Served:
         total: how many kernels the library has in all.
         missing: names of kernels without code for the device, sorted; empty unless ``partial``.
         archs: the targets of the images that cover the device, canonical text, sorted.
+        images: what all its images were made for, ``9.0+PTX`` for PTX, sorted.
+        image_count: how many images it holds.
     """
 
     path: str
@@ -55,6 +57,8 @@ class Served:
     total: int
     missing: tuple[str, ...]
     archs: tuple[str, ...]
+    images: tuple[str, ...]
+    image_count: int
 
 
 def _names(images: Iterable[Image]) -> frozenset[str]:
@@ -71,6 +75,10 @@ def _fully_read(library: Library) -> bool:
     if library.state is State.UNREADABLE or library.findings:
         return False
     return all(image.kernels is not None for image in library.images if image.serves_code)
+
+
+def _sorted_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(labels), key=lambda text: (float(text.rstrip("afPTX+")), text)))
 
 
 def serve(library: Library, device: Device) -> Served:
@@ -98,7 +106,9 @@ def serve(library: Library, device: Device) -> Served:
         kernels=len(served),
         total=len(every),
         missing=tuple(sorted(missing)) if service is Service.PARTIAL else (),
-        archs=tuple(sorted({str(i.arch) for i in covering if i.kernels})),
+        archs=_sorted_labels(str(i.arch) for i in covering if i.kernels),
+        images=_sorted_labels(i.label for i in library.images),
+        image_count=len(library.images),
     )
 
 
@@ -126,4 +136,4 @@ def unrequested(library: Library, archs: tuple[Arch, ...]) -> tuple[str, ...]:
         wanted = image.label in virtual if image.kind is ImageKind.PTX else str(image.arch) in real
         if not wanted:
             found.add(image.label)
-    return tuple(sorted(found))
+    return _sorted_labels(found)

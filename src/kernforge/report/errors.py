@@ -1,0 +1,32 @@
+"""Faults as text and as JSON. Imports nothing heavy: every failing call needs it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kernforge.errors import KernforgeError, ManyErrors
+
+
+def dump(value: list[Any]) -> str:
+    """One array, for reading by programs and people."""
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def error_documents(error: KernforgeError, **about: str) -> list[dict[str, Any]]:
+    """A fault, or each of several, with its stable word."""
+    errors = error.errors if isinstance(error, ManyErrors) else (error,)
+    return [
+        {**about, "error": e.word, "message": e.message, "hint": e.hint, "exit": e.exit_code}
+        for e in errors
+    ]
+
+
+def error_text(error: KernforgeError) -> str:
+    """A fault for standard error: the program's own last lines, the message, the hint."""
+    errors = error.errors if isinstance(error, ManyErrors) else (error,)
+    lines = [f"  | {line}" for line in error.detail]
+    for one in errors:
+        lines.append(f"error[{one.word}]: {one.message}")
+        lines += [f"  hint: {one.hint}"] if one.hint else []
+    return "\n".join(lines)
