@@ -26,7 +26,7 @@ def install() -> None:
     """Make or renew `.venv`: kernforge itself, nox, and what tests and lint need."""
     if STAMP.exists() and STAMP.read_text() == wanted():
         return
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit(f"dev.py: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
     if made.returncode != 0:

@@ -68,7 +68,7 @@ def _spoil(path, offset, value):
 @pytest.mark.parametrize("content", [b"abcd" * 999, BIG])
 def test_a_member_that_does_not_unpack_is_refused(tmp_path, content):
     path = archive(tmp_path, {"f": content})
-    _spoil(path, 60, b"\xff" * 9)
+    _spoil(path, 32, b"\xff" * 9)
     data, found = members(path)
     with pytest.raises(GarbledError, match="'f'") as caught:
         read_member(data, found["f"])
@@ -96,7 +96,7 @@ def _directory_field(path, offset, form, value):
 def test_a_directory_that_lies_is_refused(tmp_path, offset, form, value, word):
     path = archive(tmp_path, {"f": b"abcd" * 999})
     _directory_field(path, offset, form, value)
-    with pytest.raises(GarbledError, match="'f'|no readable zip") as caught:
+    with pytest.raises(GarbledError, match=r"'f'|no readable zip") as caught:
         members(path)
     assert caught.value.word in {word, "archive-garbled"}
 

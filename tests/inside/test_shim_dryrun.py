@@ -448,10 +448,9 @@ def test_objects_do_not_depend_on_tmpdir(tmp_path, toolkit):
 
 
 def cmake_path(toolkit):
-    """Where cmake and ninja are: beside the wheels of the toolkit, else on the host."""
-    beside = toolkit.parents[4] / "bin" if len(toolkit.parents) > 4 else Path("missing")
-    found = [str(beside)] if (beside / "cmake").exists() else []
-    return os.pathsep.join([*found, os.environ["PATH"]])
+    """Where cmake and ninja are: in the environment that the toolkit belongs to, or on PATH."""
+    environment = (toolkit / "include").resolve().parents[5]
+    return os.pathsep.join([str(environment / "bin"), os.environ["PATH"]])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from projects import FILES, PYPROJECT, RECIPE, fatbin_archs, share_toolchain, write_project
 
 pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]

@@ -6,7 +6,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from projects import ROOT, fatbin_archs, share_toolchain
 
 pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]

@@ -10,11 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-
 from projects import share_toolchain, write_project
 
 pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
-KILLS = int(os.environ.get("KERNFORGE_KILLS", "6"))
+KILLS = int(os.environ.get("KERNFORGE_KILLS", "20"))
 
 
 @pytest.fixture
@@ -76,25 +75,35 @@ def check_clean(cache: Path):
     assert not list((cache / "locks").glob("*.owner"))
 
 
-@pytest.mark.parametrize("layout", ["sandboxed", "real"])
-def test_kill_9_at_any_moment(words, tmp_path, layout):
-    extra = ["--no-sandbox"] if layout == "real" else []
-    cache = tmp_path / "cache"
+def empty_store(cache: Path):
+    for path in (cache / "store").glob("*/*/*"):
+        subprocess.run(["rm", "-rf", str(path)], check=True)
+
+
+def kill_and_build_again(words: list[str], cache: Path, *, times: int):
     began = time.monotonic()
-    finish(start([*words, *extra]))
+    finish(start(words))
     whole = time.monotonic() - began
     dice = random.Random(7)
-    for _ in range(KILLS):
-        for path in (cache / "store").glob("*/*/*"):
-            subprocess.run(["rm", "-rf", str(path)], check=True)
-        child = start([*words, *extra])
+    for _ in range(times):
+        empty_store(cache)
+        child = start(words)
         time.sleep(dice.uniform(0.05, whole))
         child.kill()
         child.communicate()
         assert not settled()
-        document, _ = finish(start([*words, *extra]))
+        document, _ = finish(start(words))
         assert document["verdict"]["passed"]
         check_clean(cache)
+
+
+def test_kill_9_at_any_moment_of_the_demo(words, tmp_path):
+    demo = ["--cache", str(tmp_path / "cache"), "build", "demo", "--arch", "12.0a", "--json"]
+    kill_and_build_again(demo, tmp_path / "cache", times=KILLS)
+
+
+def test_kill_9_without_a_sandbox(words, tmp_path):
+    kill_and_build_again([*words, "--no-sandbox"], tmp_path / "cache", times=max(2, KILLS // 5))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -185,7 +185,7 @@ def test_remove_takes_a_prefix(store):
 def test_remove_refuses(store, prefix, word):
     put(store)
     put(store, key="ab" * 31 + "cd")
-    with pytest.raises(SelectionError) as caught:  # noqa: PT011 - the word is what is tested
+    with pytest.raises(SelectionError) as caught:
         remove_entries(store, (prefix,))
     assert caught.value.word == word
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import hashlib
 import json
 import os
 import re
@@ -214,11 +213,18 @@ def _copy_without(file: OptionsFile, dropped: frozenset[str], folder: str) -> st
         parts += [file.text[at : option.span[0]], text]
         at = option.span[1]
     data = ("".join(parts) + file.text[at:]).encode("utf-8", "surrogateescape")
-    path = os.path.join(folder, f"options-{hashlib.sha256(data).hexdigest()[:32]}.txt")
+    path = os.path.join(folder, f"options-{digest(data)[:32]}.txt")
     with open(f"{path}.{os.getpid()}", "wb") as stream:
         stream.write(data)
     os.replace(stream.name, path)  # another call may be reading an equal copy
     return path
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hex."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL: 2 ms that most calls do without
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def gencode_pairs(value: str) -> list[Pair]:
@@ -645,13 +651,13 @@ def describe(path: str, roots: list[str]) -> dict[str, object] | None:
         return None
     if not stat.S_ISREG(facts.st_mode):
         return None
-    digest = None
+    sha256 = None
     if facts.st_size <= _HASH_LIMIT:
         with open(path, "rb") as stream:
-            digest = hashlib.sha256(stream.read()).hexdigest()
+            sha256 = digest(stream.read())
     return {
         "path": relative(path, roots),
-        "sha256": digest,
+        "sha256": sha256,
         "size": facts.st_size,
         "mtime_ns": facts.st_mtime_ns,
     }

@@ -79,8 +79,13 @@ class Hunk:
 
     @property
     def ends_file(self) -> bool:
-        """Whether it says that the file ends with it: lines before its change, none after."""
-        return self.lines[0].mark == " " and self.lines[-1].mark != " "
+        """Whether it says that the file ends with it.
+
+        A diff shows as many unchanged lines after a change as before it; fewer, and none, only
+        at the end of the file. So does a line without newline.
+        """
+        last = self.lines[-1].mark != " " and self.lines[0].mark == " "
+        return last or not self.lines[-1].data.endswith(b"\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

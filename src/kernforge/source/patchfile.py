@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import NoReturn
 
 from kernforge.errors import SourceError
-from kernforge.source.gitbinary import decode_line, inflate
+from kernforge.source.gitbinary import decode_line, git_hash, inflate
 from kernforge.source.patch import (
     FILE,
     LINK,
@@ -34,7 +37,8 @@ _EXTENDED = re.compile(
     rb"|similarity index|dissimilarity index|index) (.+)"
 )
 _INDEX = re.compile(r"([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: ([0-7]{6}))?")
-_STAMP = re.compile(rb"[ \t]+(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: ([+-]\d\d)(\d\d))?)\s*$")
+_STAMP = re.compile(rb"[ \t]+(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)(?: ([+-]\d{4}))?\s*$")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BLOCK = re.compile(rb"(literal|delta) (\d{1,12})")
 _MODES = {f"{mode:06o}": mode for mode in (FILE, PROGRAM, LINK)}
 _MAIL = re.compile(rb"(From |From: |Subject: |Date: )")
@@ -108,7 +112,7 @@ def _check_remark(lines: PatchLines, line: bytes, *, mail: bool) -> None:
         lines.fail("a file that stands on one side only is left out", "make it with 'diff -ruN'")
 
 
-def _refuse_binary(lines: PatchLines, reason: str) -> None:
+def _refuse_binary(lines: PatchLines, reason: str) -> NoReturn:
     raise SourceError(
         "patch-binary",
         f"{lines.name!r} line {lines.at}: {reason}",
@@ -151,39 +155,41 @@ def _side(lines: PatchLines, *, git: bool) -> PatchPath | None:
 
 def _is_epoch(stamp: re.Match[bytes]) -> bool:
     """Whether a stamp is second 0 of 1970, which diff -N writes for a file that is not there."""
-    hour = int(stamp[1][11:13]) + (24 if stamp[1].startswith(b"1970-01-01") else 0)
-    day = stamp[1].startswith((b"1970-01-01", b"1969-12-31"))
-    zone = int(stamp[2] or b"0"), int(stamp[3] or b"0")
-    minutes = zone[0] * 60 + (zone[1] if zone[0] >= 0 else -zone[1])
-    rest = stamp[1][17:].partition(b" ")[0].strip(b"0.:")
-    return day and not rest and (hour - 24) * 60 + int(stamp[1][14:16]) == minutes
+    try:
+        time = datetime.fromisoformat(stamp[1].decode("ascii") + (stamp[2] or b"+0000").decode())
+    except ValueError:
+        return False
+    return time == _EPOCH
 
 
 def _git_section(lines: PatchLines) -> FilePatch:
     at = lines.at + 1
     pair = read_pair(lines.head()[len(_GIT) :])
     heads = _extended(lines)
-    hunks = binary = None
+    sides: Sequence[PatchPath | None] = [PatchPath(text=name) for name in pair or ()]
     if lines.names_ahead():
-        sides: Sequence[PatchPath | None] = [_side(lines, git=True) for _ in range(2)]
+        sides = [_side(lines, git=True) for _ in range(2)]
         _check_names(lines, pair, sides, heads)
-        hunks = read_hunks(lines)
+        section = replace(_git_file(lines, heads, sides, at), hunks=read_hunks(lines))
     elif lines.peek().startswith(b"GIT binary patch"):
         binary = _binary(lines, heads)
-        sides = [PatchPath(text=name) for name in pair or ()]
+        section = replace(_git_file(lines, heads, sides, at), binary=binary)
+    elif _WITHOUT_BYTES.match(lines.peek()):
+        lines.take()
+        _refuse_binary(lines, "the patch names a binary file without its bytes")
     else:
-        if _WITHOUT_BYTES.match(lines.peek()):
-            lines.take()
-            _refuse_binary(lines, "the patch names a binary file without its bytes")
-        sides = [PatchPath(text=name) for name in pair or ()]
-    if not sides and not {"rename from", "copy from"} & heads.keys():
-        lines.fail("the two file names cannot be told apart", "make it with quoted names")
-    section = _git_file(lines, heads, sides, at)
-    return _checked(lines, FilePatch(
-        kind=section.kind, old=section.old, new=section.new, at=at,
-        old_mode=section.old_mode, new_mode=section.new_mode, kept_mode=section.kept_mode,
-        hunks=hunks or (), binary=binary,
-    ))  # fmt: skip
+        section = _git_file(lines, heads, sides, at)
+        _check_whole(lines, section, _INDEX.fullmatch(heads.get("index", "")))
+    return _checked(lines, section)
+
+
+def _check_whole(lines: PatchLines, section: FilePatch, index: re.Match[str] | None) -> None:
+    """An index line promises new content, unless an empty file comes or goes."""
+    if index is None or index[1] == index[2]:
+        return
+    named = {Kind.CREATE: index[2], Kind.DELETE: index[1]}.get(section.kind, "content")
+    if not any(git_hash(b"", like).startswith(named) for like in ("0" * 40, "0" * 64)):
+        lines.fail("a file is named, and no hunk follows", "the patch may have been cut short")
 
 
 def _extended(lines: PatchLines) -> dict[str, str]:
@@ -227,7 +233,7 @@ def _mode(lines: PatchLines, text: str | None) -> int | None:
 def _git_file(
     lines: PatchLines, heads: dict[str, str], sides: Sequence[PatchPath | None], at: int
 ) -> FilePatch:
-    old, new = sides if sides else (None, None)
+    old, new = sides or (None, None)
     kind = _plain_kind(old, new) if sides else Kind.RENAME
     for verb, moved in (("rename", Kind.RENAME), ("copy", Kind.COPY)):
         if f"{verb} from" in heads or f"{verb} to" in heads:
@@ -257,7 +263,6 @@ def _binary(lines: PatchLines, heads: dict[str, str]) -> Binary:
     index = _INDEX.fullmatch(heads.get("index", ""))
     if index is None or len(index[1]) not in {40, 64} or len(index[1]) != len(index[2]):
         _refuse_binary(lines, "a binary patch without the full hashes of its file")
-        raise AssertionError
     block = _block(lines)
     if _BLOCK.match(lines.peek()):
         _block(lines)  # the way back; the hashes of the index line say more
@@ -290,7 +295,8 @@ def _checked(lines: PatchLines, section: FilePatch) -> FilePatch:
     same_mode = section.old_mode == section.new_mode
     if section.kind is Kind.MODIFY and not section.hunks and not section.binary and same_mode:
         raise _no_change(lines, section.at)
-    if moved and section.old == section.new:
+    same_bytes = section.binary is not None and section.binary.before == section.binary.after
+    if same_bytes or (moved and section.old == section.new):
         raise _no_change(lines, section.at)
     first = section.hunks[0] if section.hunks else None
     if first and section.kind is Kind.CREATE and (len(section.hunks) > 1 or first.old_count):

@@ -1,0 +1,105 @@
+"""HTTP sessions as the user's environment asks: proxies, certificates, ``.netrc``. Reads no variable.
+
+requests would read the process's environment by itself; here it gets what it may know as values.
+"""
+
+from __future__ import annotations
+
+import netrc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from kernforge.source.redact import credentials_of, secrets_of
+from kernforge.source.settings import FetchSettings
+
+_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_MOST_REDIRECTS = 10
+
+
+class _Adapter(HTTPAdapter):
+    """Chooses the proxy for each request, redirected ones too."""
+
+    def __init__(self, proxies: Mapping[str, str]) -> None:
+        super().__init__()
+        self._proxies = dict(proxies)
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+        """Send by way of the proxy that the request's host needs, if any."""
+        host = urlsplit(request.url or "").netloc.rpartition("@")[2]
+        aside = proxy_bypass_environment(host, {"no": self._proxies.get("no", "")})
+        options["proxies"] = {} if aside else self._proxies
+        return super().send(request, **options)
+
+
+def open_session(settings: FetchSettings) -> requests.Session:
+    """A session for http and https; any other scheme, redirected to as well, is refused."""
+    env = dict(settings.env)
+    session = requests.Session()
+    session.trust_env = False
+    session.max_redirects = _MOST_REDIRECTS
+    session.verify = next((env[name] for name in _CERTIFICATES if env.get(name)), True)
+    session.headers["User-Agent"] = "kernforge"
+    adapter = _Adapter(_proxies(env))
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    return session
+
+
+def _proxies(env: Mapping[str, str]) -> dict[str, str]:
+    # The lower-case name rules; HTTP_PROXY in capitals can be set by a request in a CGI program,
+    # which we are not.
+    found = {}
+    for scheme in ("http", "https", "all", "no"):
+        value = env.get(f"{scheme}_proxy") or env.get(f"{scheme}_proxy".upper())
+        if value:
+            found[scheme] = value
+    return found
+
+
+def account(url: str, settings: FetchSettings) -> tuple[str, str] | None:
+    """User and password for an address: its own, else those of ``.netrc``; None for neither."""
+    own = credentials_of(url)
+    if own is not None:
+        return own
+    env = dict(settings.env)
+    path = env.get("NETRC") or (f"{env['HOME']}/.netrc" if env.get("HOME") else "")
+    host = urlsplit(url).hostname
+    if not path or not host or not Path(path).is_file():
+        return None
+    try:
+        found = netrc.netrc(path).authenticators(host)
+    except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
+        return None  # as curl and git do
+    return (found[0] or found[1], found[2]) if found and found[2] else None
+
+
+def secrets_for(url: str, settings: FetchSettings) -> tuple[str, ...]:
+    """What must not be shown of a request to an address."""
+    found = account(url, settings)
+    return (*settings.secrets, *secrets_of(url), *(found or ()))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a request failed, in a few words without any part of its address."""
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its certificate is not accepted"
+    if isinstance(error, requests.exceptions.ConnectTimeout):
+        return "no connection in time"
+    if isinstance(error, requests.exceptions.ReadTimeout):
+        return "it fell silent"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy refuses"
+    seen: list[BaseException] = []
+    cause: object = error
+    while isinstance(cause, BaseException) and cause not in seen:
+        seen.append(cause)
+        if type(cause).__module__ in {"builtins", "socket"} and isinstance(cause, OSError):
+            return (cause.strerror or type(cause).__name__).lower()
+        cause = getattr(cause, "reason", None) or cause.__cause__ or cause.__context__
+    return "the connection broke"
