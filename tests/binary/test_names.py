@@ -3,36 +3,44 @@ import pytest
 from kernforge.binary.names import plain_name
 
 
+def _mangled(space, kernel="6Kernel"):
+    return f"_ZN3cub{len(space)}{space}{kernel}IiEEvv"
+
+
 @pytest.mark.parametrize(
-    ("name", "plain"),
+    "space",
     [
-        ("_Z1kv", "_Z1kv"),
-        (
-            "_ZN3cub17CUB_200200_SM_900_NS11EmptyKernelIvEEvv",
-            "_ZN3cub3CUB11EmptyKernelIvEEvv",
-        ),
-        (
-            "_ZN3cub17CUB_200200_SM_90_NS_6KernelE",
-            "_ZN3cub17CUB_200200_SM_90_NS_6KernelE",  # another identifier that only begins so
-        ),
-        (
-            "_ZN3cub35CUB_300001_SM_800_890_900_1000_120020BlockReduceE",
-            "_ZN3cub3CUB20BlockReduceE",
-        ),
-        (
-            "_ZN6thrust24THRUST_300001_SM_800_9008cuda_cubE",
-            "_ZN6thrust6THRUST8cuda_cubE",
-        ),
-        ("_ZN3cub99CUB_300001_SM_80E", "_ZN3cub99CUB_300001_SM_80E"),
+        "CUB_200200_SM_900_NS",
+        "CUB_300001_SM_800_890_900_1000_1200",
+        "CUB_300001_SM_1200",
+        "CUB_101702_800_900_NS",
     ],
 )
-def test_the_arch_list_of_cub_is_taken_out(name, plain):
-    assert plain_name(name) == plain
+@pytest.mark.parametrize("kernel", ["6Kernel", "20BlockReduceAlgorithm", "_6Kernel"])
+def test_the_arch_list_of_cub_is_taken_out(space, kernel):
+    assert plain_name(_mangled(space, kernel)) == _mangled("CUB", kernel)
+
+
+def test_the_arch_list_of_thrust_is_taken_out():
+    name = "_ZN6thrust24THRUST_300001_SM_800_9008cuda_cub3runEv"
+    assert plain_name(name) == "_ZN6thrust6THRUST8cuda_cub3runEv"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_Z1kv",
+        "_Z17CUB_only_by_namev",
+        "_ZN3cub31CUB_200200_SM_900_NS_of_my_ownEv",  # an identifier that only begins so
+        "_ZN3cub99CUB_300001_SM_80E",  # a length that is not its own
+        "_ZN3cub0CUB_300001_SM_80E",
+    ],
+)
+def test_other_names_stay_as_they_are(name):
+    assert plain_name(name) == name
 
 
 def test_kernels_of_libraries_for_other_archs_compare_equal():
-    ours = "_ZN3cub20CUB_300001_SM_100_NS6KernelIiEEvv"
-    theirs = "_ZN3cub26CUB_300001_SM_800_1200_NS6KernelIiEEvv"
-    assert plain_name(ours.replace("20CUB", "21CUB")) == plain_name(
-        theirs.replace("26CUB", "26CUB")
-    )
+    ours = _mangled("CUB_300001_SM_1200")
+    theirs = _mangled("CUB_300001_SM_800_900_1000_1200")
+    assert plain_name(ours) == plain_name(theirs)

@@ -482,6 +482,13 @@ def test_missing_tool(build):
     assert err == f"kernforge shim: {said}\n"
 
 
+def test_missing_tool_that_would_have_to_list_its_targets(build):
+    build.tools["nvcc"] = str(build.folder / "missing")
+    code, _, err = build.run("nvcc", "-arch=all", "-c", "../src/a.cu")
+    assert (code, err.count("\n")) == (127, 1)
+    assert err.startswith("kernforge shim: cannot run 'nvcc': [Errno 2] No such file")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

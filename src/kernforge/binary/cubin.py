@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from itertools import islice
 
 from kernforge.binary.elf import (
     EM_CUDA,
@@ -30,6 +31,7 @@ from kernforge.binary.findings import GarbledError
 _SYMBOL = struct.Struct("<IBBHQQ")
 _FUNC = 2
 _ENTRY_BIT = 0x10
+_ENTRY_LIMIT = 1 << 17
 _SHN_XINDEX = 0xFFFF
 _BLOCK = 1 << 20
 _TRAP_LOW, _TRAP_HIGH = 0x5C, 0x09
@@ -85,18 +87,26 @@ def _entry_symbols(table: memoryview) -> list[tuple[int, int, int]]:
     """(index, name offset, section index) of each entry function."""
     if len(table) % _SYMBOL.size:
         raise GarbledError("kernels-garbled", f"a symbol table of {len(table)} bytes")
-    return [
+    entries = (
         (index, name, section)
         for index, (name, info, other, section, _, _) in enumerate(_SYMBOL.iter_unpack(table))
         if info & 0x0F == _FUNC and other & _ENTRY_BIT and section
-    ]
+    )
+    found = list(islice(entries, _ENTRY_LIMIT + 1))
+    if len(found) > _ENTRY_LIMIT:
+        raise GarbledError("kernels-garbled", f"more than {_ENTRY_LIMIT} entry functions")
+    return found
 
 
-def _section_of(elf: Elf, index: int, section: int) -> Section:
+def _extended_indexes(elf: Elf) -> memoryview:
+    """Section numbers, four bytes a symbol, of symbols whose own field is too small for them."""
+    section = elf.of_type(SHT_SYMTAB_SHNDX)
+    return elf.bytes_of(section) if section else elf.data[:0]
+
+
+def _section_of(elf: Elf, index: int, section: int, extended: memoryview) -> Section:
     if section == _SHN_XINDEX:
-        extended = elf.of_type(SHT_SYMTAB_SHNDX)
-        words = elf.bytes_of(extended) if extended else b""
-        section = int.from_bytes(words[4 * index : 4 * index + 4], "little")
+        section = int.from_bytes(extended[4 * index : 4 * index + 4], "little")
     if not 0 < section < len(elf.sections):
         raise GarbledError("kernels-garbled", f"an entry function stands in section {section}")
     return elf.sections[section]
@@ -121,8 +131,9 @@ def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
     names = Strings(elf.bytes_of(elf.linked(symbols)))
     kernels = []
     left = 2 * len(data)
+    extended = _extended_indexes(elf)
     for index, name, place in _entry_symbols(elf.bytes_of(symbols)):
-        code = elf.bytes_of(_section_of(elf, index, place))
+        code = elf.bytes_of(_section_of(elf, index, place, extended))
         left -= len(code)
         if left < 0:
             raise GarbledError("kernels-garbled", "entry functions share code more than once")

@@ -36,6 +36,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _NEED = struct.Struct("<HHIII")
 _NEED_AUX = struct.Struct("<IHHII")
 _WEAK, _LOCAL = 2, 0
+_SYMBOL_LIMIT = 1 << 21  # libtorch_cpu, the richest seen, has 75,765
 _VERSION = re.compile(r"([A-Z][A-Z0-9_]*?)_(\d+(?:\.\d+)*)")
 
 
@@ -103,6 +104,8 @@ def _symbols(elf: Elf, versions: dict[int, str]) -> tuple[tuple[str, ...], tuple
     if section is None:
         return (), ()
     table = elf.bytes_of(section)
+    if len(table) > _SYMBOL_LIMIT * _SYMBOL.size:
+        raise GarbledError("elf-garbled", f"a dynamic symbol table of {len(table)} bytes")
     strings = Strings(elf.bytes_of(elf.linked(section)))
     numbers = elf.of_type(SHT_GNU_VERSYM)
     codes = bytes(elf.bytes_of(numbers)) if numbers else b""

@@ -28,6 +28,7 @@ SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFE, 0x6FFFFFFF
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NAME_LIMIT = 1 << 16
+_SECTION_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,8 @@ def read_elf(data: Buffer) -> Elf:
     end = start + count * _SECTION.size
     if end > len(view):
         raise GarbledError("elf-truncated", f"{count} section headers end at {end} of {len(view)}")
+    if count > _SECTION_LIMIT:
+        raise GarbledError("elf-garbled", f"{count} sections are more than any compiler makes")
     sections = tuple(
         Section(name=s[0], type=s[1], offset=s[4], size=s[5], link=s[6])
         for s in _SECTION.iter_unpack(view[start:end])

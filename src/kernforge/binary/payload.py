@@ -22,9 +22,12 @@ from kernforge.binary.facts import Compression
 from kernforge.binary.findings import GarbledError
 
 SIZE_LIMIT = 1 << 29
-"""Bytes of one unpacked image, above the largest seen (about 100 MB in cuBLASLt)."""
+"""Bytes of one unpacked image; the largest seen has 128 MiB (NCCL 2.32)."""
+# Seen: 207 for an image of torch 2.14, 18 for all images of a library (its libtorch_nvshmem).
 _RATIO_LIMIT = 1024
 _RATIO_FREE = 1 << 20
+_TOTAL_RATIO = 64
+_TOTAL_FREE = 1 << 30
 _THREAD_FROM = 4 << 20
 _AHEAD, _AHEAD_BYTES = 3, 256 << 20
 _REUSE_FROM, _REUSE_TO = 1 << 20, 64 << 20
@@ -150,6 +153,23 @@ def unpack_head(payload: Packed) -> memoryview:
         raise GarbledError(_UNREADABLE, f"zstd: {error}") from error
 
 
+def _refuse(payload: Packed) -> memoryview:
+    text = f"{payload.unpacked} bytes more than all images of one section may unpack to"
+    raise GarbledError("image-bomb", text)
+
+
+def _within_budget(payloads: Sequence[Packed]) -> list[bool]:
+    """Which payloads, taken in order, stay within what a section may unpack to in all."""
+    left = _TOTAL_FREE + _TOTAL_RATIO * sum(len(p.stored) for p in payloads)
+    answers = []
+    for payload in payloads:
+        fits = payload.compression is Compression.NONE or payload.unpacked <= left
+        if fits and payload.compression is not Compression.NONE:
+            left -= payload.unpacked
+        answers.append(fits)
+    return answers
+
+
 def unpacked(payloads: Sequence[_P], *, whole: bool) -> Iterator[tuple[_P, Content]]:
     """Each payload with its bytes, in order; a thread unpacks ahead where there is much to do.
 
@@ -157,27 +177,32 @@ def unpacked(payloads: Sequence[_P], *, whole: bool) -> Iterator[tuple[_P, Conte
         payloads: what is stored.
         whole: whether all bytes are wanted, or only the first 64.
     """
+    if not whole:
+        for payload in payloads:
+            yield payload, partial(unpack_head, payload)
+        return
+    fits = _within_budget(payloads)
     packed = sum(p.unpacked for p in payloads if p.compression is not Compression.NONE)
-    if whole and packed >= _THREAD_FROM:
-        yield from _unpacked_ahead(payloads)
+    if packed >= _THREAD_FROM:
+        yield from _unpacked_ahead(payloads, fits)
         return
     for payload in payloads:
-        yield (
-            payload,
-            partial(unpack, payload, _Room()) if whole else partial(unpack_head, payload),
-        )
+        yield payload, partial(unpack, payload, _Room())
 
 
-def _unpacked_ahead(payloads: Sequence[_P]) -> Iterator[tuple[_P, Content]]:
+def _unpacked_ahead(payloads: Sequence[_P], fits: Sequence[bool]) -> Iterator[tuple[_P, Content]]:
     # One room more than is unpacked ahead: the reader still holds the one before.
     rooms = [_Room() for _ in range(_AHEAD + 1)]
     waiting: deque[Future[memoryview]] = deque()
     with ThreadPoolExecutor(1) as pool:
         for at, payload in enumerate(payloads):
-            queued = payloads[at : at + len(waiting)]
             for ahead in range(at + len(waiting), min(at + _AHEAD, len(payloads))):
-                if waiting and sum(p.unpacked for p in queued) > _AHEAD_BYTES:
+                queued = sum(p.unpacked for p in payloads[at:ahead])
+                if waiting and queued > _AHEAD_BYTES:
                     break
-                waiting.append(pool.submit(unpack, payloads[ahead], rooms[ahead % len(rooms)]))
-                queued = payloads[at : at + len(waiting)]
+                if fits[ahead]:
+                    room = rooms[ahead % len(rooms)]
+                    waiting.append(pool.submit(unpack, payloads[ahead], room))
+                else:
+                    waiting.append(pool.submit(_refuse, payloads[ahead]))
             yield payload, waiting.popleft().result

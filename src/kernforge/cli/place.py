@@ -110,6 +110,7 @@ def make_settings(place: Place, *, jobs: int | None = None, sandbox: bool = True
         sandbox=sandbox,
         uid=os.getuid(),
         jobs=jobs or len(os.sched_getaffinity(0)),
+        cuda=tuple(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")),
     )
 
 

@@ -7,7 +7,8 @@ KERNFORGE_SHIM_CONFIG names says where the real tools are and what the recipe as
 Its own exit codes: 96 the policy refuses the call, 97 no usable configuration, 98 the ledger
 cannot be written, 127 the real tool cannot be started. Else the real tool's; 128+n for signal n.
 
-What nvcc accepts was read from ``nvcc --help`` and tried with ``--dryrun``, both of CUDA 13.0.88.
+What nvcc accepts was read from ``nvcc --help`` and tried with ``--dryrun``: CUDA 13.0.88, 13.3.73
+and 13.5.37 agree in all that follows, but for options that the later ones add.
 There an ``-arch=`` with suffix and without ``-code`` also keeps PTX of the plain arch, ``@file`` is
 refused, and ``-dlto`` excludes ``-gencode`` wherever something is compiled.
 """
@@ -27,7 +28,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from types import FrameType
 
-# options that take a value, long[:short]; those on the last line are not in --help
+# options that take a value, long[:short]; the last block: not in --help, and new since CUDA 13.0
 _VALUED = """
     Ofast-compile:Ofc Werror archive-options:Xarchive archiver-binary:arbin
     brief-diagnostics:brief-diag compiler-bindir:ccbin compiler-options:Xcompiler compress-mode
@@ -42,7 +43,10 @@ _VALUED = """
     prec-sqrt ptxas-options:Xptxas qpp-config relocatable-device-code:rdc run-args sanitize
     split-compile split-compile-extended static-global-template-stub std system-include:isystem
     target-directory:target-dir threads:t time undefine-macro:U x
+
     cicc-options:Xcicc cudafe-options:Xcudafe export-dir:dir fatbin-options:Xfatbin
+    apply-controls fdevice-sanitize fdevice-time-trace-granularity fmax-errors
+    nvprune-options:Xnvprune stdlib tile-preview tileiras-options:Xtileiras
 """
 _FLAGS = """
     clean-targets:clean compile:c cubin cuda device-c:dc device-link:dlink device-w:dw
@@ -785,12 +789,27 @@ def complain(text: str) -> None:
     os.write(2, f"kernforge shim: {text}\n".encode("utf-8", "backslashreplace"))
 
 
+def said(plan: Plan, config: Config) -> dict[str, object]:
+    """What the record of a call says before the call has run."""
+    return {
+        "version": 1,
+        "kind": plan.kind,
+        "sources": [relative(path, config.roots) for path in plan.sources],
+        "output": relative(plan.outputs[0], config.roots) if plan.outputs else None,
+        "archs_before": plan.before,
+        "archs_after": plan.after if plan.refused is None else None,
+        "policy": plan.policy,
+        "rewritten": plan.rewritten,
+        "note": plan.note,
+    }
+
+
 def execute(config: Config, tool: str, words: list[str]) -> int:
     """Plan, run and record one call; returns the exit code.
 
     Raises:
-        Refusal: 97, there is no such tool.
-        OSError: the ledger cannot be written.
+        Refusal: 97, there is no such tool; 98, the ledger cannot be written.
+        OSError: nothing could be run.
     """
     if tool not in config.tools:
         raise Refusal(97, f"no real tool is configured for {tool!r}")
@@ -805,18 +824,10 @@ def execute(config: Config, tool: str, words: list[str]) -> int:
     else:
         complain(plan.note)
         code, user, peak = plan.refused, 0.0, 0
-    record: dict[str, object] = {
-        "version": 1,
+    record = {
+        **said(plan, config),
         "tool": tool,
-        "kind": plan.kind,
-        "sources": [relative(path, config.roots) for path in plan.sources],
-        "output": relative(plan.outputs[0], config.roots) if plan.outputs else None,
         "outputs": [] if code else results(plan, config, started),
-        "archs_before": plan.before,
-        "archs_after": plan.after if plan.refused is None else None,
-        "policy": plan.policy,
-        "rewritten": plan.rewritten,
-        "note": plan.note,
         "argv": argv,
         "cwd": os.getcwd(),
         "start": started,
@@ -826,7 +837,10 @@ def execute(config: Config, tool: str, words: list[str]) -> int:
         "exit": code,
         "nested": depth > 0,
     }
-    append(config.ledger, record)
+    try:
+        append(config.ledger, record)
+    except OSError as error:
+        raise Refusal(98, f"the ledger cannot be written: {error}") from error
     return code
 
 
@@ -839,8 +853,8 @@ def main(words: list[str]) -> int:
         complain(str(refusal))
         return refusal.code
     except OSError as error:
-        complain(f"the ledger cannot be written: {error}")
-        return 98
+        complain(f"cannot run {words[0]!r}: {error}")
+        return 127
 
 
 if __name__ == "__main__":

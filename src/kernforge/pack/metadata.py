@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -150,3 +151,50 @@ def wheel_text(name: WheelName, *, purelib: str) -> str:
     lines += [f"Tag: {tag}" for tag in name.tags]
     lines += [f"Build: {name.build}"] if name.build else []
     return "\n".join(lines) + "\n"
+
+
+def _torch_lines(metadata: str) -> list[tuple[str, Requirement]]:
+    found = []
+    for line in header(metadata, "Requires-Dist"):
+        try:
+            need = Requirement(line)
+        except InvalidRequirement:
+            raise VerifyError(
+                "metadata-invalid", f"METADATA asks for {line!r}, which is no requirement"
+            ) from None
+        if canonicalize_name(need.name) == "torch" and "extra" not in str(need.marker or ""):
+            found.append((line, need))
+    return found
+
+
+def _implies(need: Requirement, minor: str) -> bool:
+    """Whether a requirement admits nothing outside one minor release."""
+    exact = [s for s in need.specifier if s.operator in {"==", "==="}]
+    compatible = [s for s in need.specifier if s.operator == "~=" and s.version.count(".") >= 2]
+    within = [s.version.removesuffix(".*") for s in (*exact, *compatible)]
+    return any(v == minor or v.startswith((f"{minor}.", f"{minor}+")) for v in within)
+
+
+def with_torch(metadata: str, torch: str, where: str) -> str:
+    """The metadata with torch pinned to the minor release that the wheel was compiled for.
+
+    Extensions of torch have no stable ABI between minor releases. A stricter requirement stays.
+
+    Raises:
+        VerifyError: ``requires-conflict`` where upstream's requirement excludes ``torch``;
+            ``metadata-invalid``.
+    """
+    minor = ".".join(torch.split(".")[:2])
+    lines = _torch_lines(metadata)
+    for line, need in lines:
+        if not need.specifier.contains(torch, prereleases=True):
+            raise VerifyError(
+                "requires-conflict",
+                f"{where}: METADATA asks for {line!r}, the wheel is compiled for torch {torch}",
+                hint="choose another torch in matrix, or patch upstream's requirement",
+            )
+    if any(_implies(need, minor) for _, need in lines):
+        return metadata
+    pinned = f"Requires-Dist: torch=={minor}.*"
+    head, gap, body = metadata.replace("\r\n", "\n").partition("\n\n")
+    return f"{head}\n{pinned}{gap or chr(10)}{body}"

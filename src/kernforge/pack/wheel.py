@@ -18,6 +18,7 @@ from kernforge.pack.metadata import (
     parse_wheel_name,
     wheel_text,
     with_header,
+    with_torch,
 )
 
 
@@ -33,6 +34,7 @@ class PackOrder:
         local: local version part, or None.
         build_tag: begins with a digit.
         epoch: time stamp of all members, seconds.
+        torch: the version of torch that the wheel was compiled for, or None.
     """
 
     where: str
@@ -42,6 +44,7 @@ class PackOrder:
     local: str | None
     build_tag: str
     epoch: int
+    torch: str | None = None
 
 
 def build_tag(key: str) -> str:
@@ -95,13 +98,16 @@ def repack(
         into: folder of the new wheel.
 
     Raises:
-        VerifyError: as :func:`final_name`.
+        VerifyError: as :func:`final_name` and :func:`with_torch`.
     """
     info = dist_info(tree, order.where)
     metadata = (info / "METADATA").read_text(encoding="utf-8")
     purelib = one((info / "WHEEL").read_text(encoding="utf-8"), "Root-Is-Purelib", "WHEEL")
     name = final_name(built, metadata, order)
-    (info / "METADATA").write_text(with_header(metadata, "Version", name.version), encoding="utf-8")
+    metadata = with_header(metadata, "Version", name.version)
+    if order.torch is not None:
+        metadata = with_torch(metadata, order.torch, order.where)
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
     (info / "WHEEL").write_text(wheel_text(name, purelib=purelib), encoding="utf-8")
     for file, text in documents:
         (info / file).write_text(text, encoding="utf-8")

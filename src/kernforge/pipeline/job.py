@@ -93,7 +93,7 @@ def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener)
     """
     began = time.monotonic()
     plan = plan_job(job, settings)
-    machine = probe_machine(job.target.python, settings, runner=runner)
+    machine = probe_machine(job, settings, runner=runner)
     if machine.sandbox.layout.name != "kf":
         plan = plan_job(job, settings, layout=machine.sandbox.layout)
         listen(Note(job=job.id, text=f"No sandbox ({machine.sandbox.reason}); network is not cut"))

@@ -18,8 +18,8 @@ from kernforge.build.backend import BackendCall
 from kernforge.build.compile import Built, compile_wheel
 from kernforge.build.gencode import gencode_config
 from kernforge.build.ledger import summarise
-from kernforge.build.plan import Plan
-from kernforge.build.workspace import Workspace, claim_real_root, clear, prepare, run_inside
+from kernforge.build.plan import Plan, cuda_place
+from kernforge.build.workspace import Workspace, World, claim_real_root, clear, prepare, run_inside
 from kernforge.canonical import canonical_json
 from kernforge.errors import CompileError, SourceError, ToolchainError
 from kernforge.events import Listener, Note, Output, StageEnded, StageStarted, Waiting
@@ -115,9 +115,13 @@ def ready_environment(maker: Maker) -> Environment:
 
 
 def _confirm(maker: Maker, environment: Environment) -> None:
-    if environment.cuda is None:
+    toolkit = maker.machine.toolkit
+    if toolkit is not None:
+        nvcc = toolkit.root / "bin/nvcc"
+    elif environment.cuda is not None:
+        nvcc = environment.path / environment.cuda / "bin" / REAL_NVCC
+    else:
         raise ToolchainError("toolkit-incomplete", f"{maker.job_id}: no CUDA root in the lock")
-    nvcc = environment.path / environment.cuda / "bin" / REAL_NVCC
     env = (("PATH", maker.settings.path), ("LC_ALL", "C.UTF-8"))
     confirm_archs(nvcc, maker.plan.job.target.archs, env=env, runner=maker.runner)
 
@@ -142,13 +146,15 @@ def _compiled(maker: Maker, environment: Environment) -> Entry:
 def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> Entry:
     plan, machine = maker.plan, maker.machine
     with maker.stage("fetch") as said:
-        space = prepare(
-            root,
+        world = World(
             sandbox=machine.sandbox,
             host=machine.host,
             env=environment,
-            gencode=gencode_config(plan.job.recipe.build.gencode, plan.job.target.archs),
+            cuda=cuda_place(plan.job),
+            toolkit=machine.toolkit,
         )
+        gencode = gencode_config(plan.job.recipe.build.gencode, plan.job.target.archs)
+        space = prepare(root, world, gencode=gencode, runner=maker.runner)
         said.append(_place_sources(maker, space))
     log = root / "build.log"
     log.unlink(missing_ok=True)
@@ -220,6 +226,7 @@ def _order(maker: Maker, key: str) -> PackOrder:
         local=maker.plan.local_version,
         build_tag=build_tag(key),
         epoch=maker.plan.epoch,
+        torch=maker.plan.job.target.torch,
     )
 
 

@@ -20,7 +20,7 @@ def probe_plan(
     Raises:
         ToolchainError: whatever of it fails.
     """
-    machine = probe_machine(plan.job.target.python, settings, runner=runner)
+    machine = probe_machine(plan.job, settings, runner=runner)
     maker = Maker(
         plan=plan,
         lock=job_lock(plan.job, settings),

@@ -23,6 +23,7 @@ class Settings:
         sandbox: whether bubblewrap may be used.
         uid: the user's number.
         jobs: how many compiles at once.
+        cuda: what CUDA_HOME and CUDA_PATH say, for `toolkit: host`.
     """
 
     project: Path
@@ -34,6 +35,7 @@ class Settings:
     sandbox: bool
     uid: int
     jobs: int
+    cuda: tuple[str, ...] = ()
 
     @property
     def recipes(self) -> Path:

@@ -22,7 +22,7 @@ from kernforge.source.download import Download, download
 from kernforge.source.formats import members
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
-from kernforge.source.unpack import Unpacking, unpack
+from kernforge.source.unpack import Unpacking, bounded, unpack
 
 _EARLIEST = 315_532_800  # 1980-01-01, what zip files can say at the least
 
@@ -128,14 +128,19 @@ def place_packed(packed: Packed, settings: FetchSettings, into: Path, *, strip: 
         SourceError: as :func:`opened` and :func:`kernforge.source.unpack.unpack`.
     """
     with opened(packed) as file:
-        order = Unpacking(
-            what=packed.what,
-            root=into,
-            strip=strip,
-            packed=os.fstat(file.fileno()).st_size,
-            limits=settings.limits,
-        )
-        unpack(members(file, packed.what), order)
+        unpack(members(file, packed.what), _order(packed, settings, file, into, strip))
+
+
+def _order(
+    packed: Packed, settings: FetchSettings, file: IO[bytes], into: Path, strip: int
+) -> Unpacking:
+    return Unpacking(
+        what=packed.what,
+        root=into,
+        strip=strip,
+        packed=os.fstat(file.fileno()).st_size,
+        limits=settings.limits,
+    )
 
 
 def note_time(packed: Packed, settings: FetchSettings) -> None:
@@ -148,7 +153,9 @@ def note_time(packed: Packed, settings: FetchSettings) -> None:
     with opened(packed) as file, disk_faults(settings.cache):
         if facts.exists():
             return
-        times = [m.mtime for m in members(file, packed.what) if m.kind == "file"]
+        order = _order(packed, settings, file, settings.cache, 0)
+        found = bounded(members(file, packed.what), order)
+        times = [member.mtime for member in found if member.kind == "file"]
         write_whole(facts, json.dumps({"newest": max(times, default=0)}).encode())
 
 

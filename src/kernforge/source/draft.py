@@ -19,6 +19,8 @@ from pathlib import Path, PurePosixPath
 from kernforge.errors import SourceError
 from kernforge.source.patch import FILE, LINK, PROGRAM
 
+_LONGEST = 2000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -50,6 +52,24 @@ def _parents(path: str) -> Iterator[str]:
     return ("/".join(parts[:end]) for end in range(1, len(parts)))
 
 
+def path_problem(path: str) -> str | None:
+    """Why a path names nothing that a tree may hold, or None where it does."""
+    parts = path.split("/")
+    if path.startswith("/"):
+        return "is absolute"
+    if {"", ".", ".."} & set(parts):
+        return "is not plain: it holds '..', '.' or '//'"
+    if ".git" in {part.lower() for part in parts}:
+        return "lies in a repository's own folder"
+    if (
+        "\0" in path
+        or len(os.fsencode(path)) > _LONGEST
+        or any(len(os.fsencode(p)) > 255 for p in parts)
+    ):
+        return "is no name that a file can have"
+    return None
+
+
 def _in_the_way(path: str, other: str) -> SourceError:
     return SourceError(
         "tree-path-taken",
@@ -79,17 +99,23 @@ class Draft:
         Raises:
             SourceError: ``tree-link-in-path``, ``tree-special-file`` or ``tree-unreadable``.
         """
+        known = path in self._files
         for parent in _parents(path):
-            if parent in self._files:
-                return None
-            if (self.tree / parent).is_symlink():
+            known = known or parent in self._files
+            if not known and (self.tree / parent).is_symlink():
                 raise SourceError(
                     "tree-link-in-path",
                     f"{path!r} leads through the link {parent!r}",
                     hint="name the file by the path that it really has",
                 )
+        return self._seen(path)
+
+    def _seen(self, path: str) -> Content | None:
+        """As :meth:`read`; below a link there is nothing that could be meant."""
         if path in self._files:
             return self._files[path]
+        if any(parent in self._files for parent in _parents(path)):
+            return None
         return _on_disk(self.tree, path)
 
     def write(self, path: str, content: Content | None) -> None:
@@ -104,7 +130,7 @@ class Draft:
         """
         found = []
         for path, after in sorted(self._files.items()):
-            before = since.read(path)
+            before = since._seen(path)
             if before != after:
                 found.append(
                     Touched(
@@ -155,7 +181,7 @@ class Draft:
             SourceError: ``tree-unwritable``, or as :meth:`check`.
         """
         self.check()
-        wanted = {p: c for p, c in self._files.items() if _on_disk_now(self.tree, p) != c}
+        wanted = {p: c for p, c in self._files.items() if _on_disk(self.tree, p) != c}
         if not wanted:
             return
         try:
@@ -182,6 +208,8 @@ def _unwritable(tree: Path, error: OSError) -> SourceError:
 
 
 def _on_disk(tree: Path, path: str) -> Content | None:
+    if any((tree / parent).is_symlink() for parent in _parents(path)):
+        return None
     try:
         status = (tree / path).lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -200,17 +228,10 @@ def _on_disk(tree: Path, path: str) -> Content | None:
     raise SourceError("tree-special-file", f"{path!r} is neither file, folder nor link")
 
 
-def _on_disk_now(tree: Path, path: str) -> Content | None:
-    """As the disk has it; below a link there is nothing that could be meant."""
-    if any((tree / parent).is_symlink() for parent in _parents(path)):
-        return None
-    return _on_disk(tree, path)
-
-
 def _check_link(path: str, content: Content) -> None:
     target = PurePosixPath(os.fsdecode(content.data))
     landing = os.path.normpath(PurePosixPath(path).parent / target)
-    if not content.data or target.is_absolute() or landing.split("/")[0] in {"..", "."}:
+    if b"\0" in content.data or target.is_absolute() or landing.split("/")[0] in {"..", "."}:
         raise SourceError(
             "tree-link-outside",
             f"{path!r} would be a link to {str(target)!r}, outside the tree",
@@ -243,7 +264,7 @@ def _swap(
     """Move old files out and new ones in. Whatever stops it, the steps taken are undone."""
     with ExitStack() as undo:
         for number, path in enumerate(sorted(wanted)):
-            if _on_disk_now(tree, path) is not None:
+            if _on_disk(tree, path) is not None:
                 _move(undo, tree / path, aside / f"old{number}")
         for folder in _emptied(tree, wanted):
             _step(undo, folder.rmdir, folder.mkdir)

@@ -38,6 +38,7 @@ _EXTENDED = frozenset(
         tarfile.GNUTYPE_LONGLINK,
     }
 )
+_ENDS = frozenset({"EOFHeaderError", "EmptyHeaderError"})  # the two that end a tar file
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -92,11 +93,9 @@ class _StrictInfo(tarfile.TarInfo):
         """Read the next member's headers."""
         try:
             return super().fromtarfile(tarfile_)
-        except (
-            tarfile.InvalidHeaderError,
-            tarfile.TruncatedHeaderError,
-            tarfile.SubsequentHeaderError,
-        ) as error:
+        except tarfile.HeaderError as error:
+            if type(error).__name__ in _ENDS:
+                raise
             raise tarfile.ReadError(f"a damaged header: {error}") from error
 
 
@@ -112,7 +111,7 @@ def reading(what: str) -> Iterator[None]:
     except _DAMAGE as error:
         raise SourceError(
             "archive-damaged",
-            f"{what} cannot be read: {error or type(error).__name__}",
+            f"{what} cannot be read: {str(error) or type(error).__name__}",
             hint="fetch it again; if its SHA-256 is right, upstream's file is damaged",
         ) from error
 
@@ -162,7 +161,7 @@ def _decompressed(file: IO[bytes], magic: bytes) -> IO[bytes] | None:
 def _tar(stream: IO[bytes]) -> Iterator[Member]:
     with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictInfo) as tar:
         while (info := tar.next()) is not None:
-            tar.members = []  # else every header is kept
+            tar.members = []  # type: ignore[attr-defined] # else every header is kept
             yield Member(
                 name=info.name,
                 kind=_tar_kind(info),

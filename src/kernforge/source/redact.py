@@ -1,6 +1,6 @@
-"""Keeps secrets out of what is shown and kept: addresses and texts without their secret parts. Pure.
+"""Keeps secrets out of what is shown and kept: addresses and texts, less their secret parts. Pure.
 
-A secret shows up as part of a URL, percent-encoded or not, as an Authorization value, or in base64.
+A secret shows up in a URL, percent-encoded or not, as an Authorization value, or in base64.
 """
 
 from __future__ import annotations

@@ -56,14 +56,40 @@ def unpack(members: Iterable[Member], order: Unpacking) -> tuple[str, ...]:
             as :func:`kernforge.source.formats.members`.
     """
     tree = _Tree(order)
-    for number, member in enumerate(members):
-        if number >= order.limits.members:
-            raise tree.bomb(f"more than {order.limits.members} members")
+    for member in bounded(members, order):
         tree.add(member)
     tree.check_links()
     if not tree.files and not tree.links:
         raise SourceError("archive-empty", f"{order.what} holds no file")
     return tuple(sorted(tree.files | tree.links))
+
+
+def bounded(members: Iterable[Member], order: Unpacking) -> Iterator[Member]:
+    """The same members; by what they declare, they must stay within the limits.
+
+    Raises:
+        SourceError: ``archive-bomb``.
+    """
+    total = 0
+    for number, member in enumerate(members):
+        if number >= order.limits.members:
+            raise _bomb(order, f"more than {order.limits.members} members")
+        total += member.size if member.kind == "file" else 0
+        _check_size(total, order)
+        yield member
+
+
+def _check_size(total: int, order: Unpacking) -> None:
+    if total > order.limits.tree:
+        raise _bomb(order, f"more than {order.limits.tree} bytes")
+    if total > _RATIO_FLOOR and total > _MOST_RATIO * order.packed:
+        raise _bomb(order, f"more than {_MOST_RATIO} times its own {order.packed} bytes")
+
+
+def _bomb(order: Unpacking, why: str) -> SourceError:
+    return SourceError(
+        "archive-bomb", f"{order.what} unpacks to {why}", hint="is it the right archive?"
+    )
 
 
 class _Tree:
@@ -82,11 +108,6 @@ class _Tree:
             "archive-member",
             f"{self.order.what} holds {name!r}, {why}",
             hint="such an archive is not unpacked; ask upstream for a clean one",
-        )
-
-    def bomb(self, why: str) -> SourceError:
-        return SourceError(
-            "archive-bomb", f"{self.order.what} unpacks to {why}", hint="is it the right archive?"
         )
 
     def add(self, member: Member) -> None:
@@ -116,7 +137,7 @@ class _Tree:
         if not rest and parts and member.kind != "folder":
             raise SourceError(
                 "archive-strip",
-                f"{self.order.what} holds {name!r}, of which strip {self.order.strip} leaves nothing",
+                f"{self.order.what} holds {name!r}; strip {self.order.strip} leaves nothing of it",
                 hint="lower `strip`",
             )
         if not rest or any(part.lower() == ".git" for part in rest):
@@ -185,7 +206,8 @@ class _Tree:
         with open(opened, "wb") as file:  # noqa: PTH123 - Path cannot open a descriptor
             while chunk := data.read(_CHUNK):
                 got += len(chunk)
-                self._count(len(chunk))
+                self.total += len(chunk)  # hard links too, whose size no member declares
+                _check_size(self.total, self.order)
                 file.write(chunk)
             os.fchmod(file.fileno(), mode)  # whatever the umask is
         if member.kind == "file" and got != member.size:
@@ -193,13 +215,6 @@ class _Tree:
                 "archive-damaged",
                 f"{self.order.what} ends within {member.name!r}: {got} of {member.size} bytes",
             )
-
-    def _count(self, size: int) -> None:
-        self.total += size
-        if self.total > self.order.limits.tree:
-            raise self.bomb(f"more than {self.order.limits.tree} bytes")
-        if self.total > _RATIO_FLOOR and self.total > _MOST_RATIO * self.order.packed:
-            raise self.bomb(f"more than {_MOST_RATIO} times its own {self.order.packed} bytes")
 
     def check_links(self) -> None:
         # By text alone a link may stay inside and, by way of other links, still lead out.

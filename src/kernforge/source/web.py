@@ -1,4 +1,4 @@
-"""HTTP sessions as the user's environment asks: proxies, certificates, ``.netrc``. Reads no variable.
+"""HTTP sessions as the user's environment asks: proxies, certificates, ``.netrc``.
 
 requests would read the process's environment by itself; here it gets what it may know as values.
 """
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -31,9 +30,9 @@ class _Adapter(HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
         """Send by way of the proxy that the request's host needs, if any."""
-        host = urlsplit(request.url or "").netloc.rpartition("@")[2]
-        aside = proxy_bypass_environment(host, {"no": self._proxies.get("no", "")})
-        options["proxies"] = {} if aside else self._proxies
+        host = urlsplit(request.url or "").hostname or ""
+        direct = _is_direct(host, self._proxies.get("no", ""))
+        options["proxies"] = {} if direct else self._proxies
         return super().send(request, **options)
 
 
@@ -60,6 +59,15 @@ def _proxies(env: Mapping[str, str]) -> dict[str, str]:
         if value:
             found[scheme] = value
     return found
+
+
+def _is_direct(host: str, no_proxy: str) -> bool:
+    """Whether ``no_proxy`` names a host: ``*``, or hosts and domains parted by commas."""
+    for entry in no_proxy.lower().split(","):
+        domain = entry.strip().partition(":")[0].removeprefix("*").lstrip(".")
+        if entry.strip() == "*" or (domain and (host == domain or host.endswith(f".{domain}"))):
+            return True
+    return False
 
 
 def account(url: str, settings: FetchSettings) -> tuple[str, str] | None:

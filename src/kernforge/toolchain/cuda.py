@@ -19,7 +19,7 @@ _DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
 _RENAMED = re.compile(
     r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_\w+\()?(cu[A-Z]\w*)", re.MULTILINE
 )
-_LAUNCHER = """\
+LAUNCHER = """\
 #!/bin/sh
 # Every compile passes the shim; an absolute path to this root is no way around it.
 exec "${KERNFORGE_SHIMS:?this nvcc runs inside a kernforge build only}/nvcc" "$@"
@@ -44,7 +44,8 @@ def _link(path: Path, target: str) -> None:
         path.symlink_to(target)
 
 
-def _name_libraries(lib: Path) -> None:
+def name_libraries(lib: Path) -> None:
+    """Add the ``*.so`` names that linkers look for."""
     for library in sorted(lib.glob("lib*.so.*")):
         _link(lib / (library.name.split(".so.")[0] + ".so"), library.name)
 
@@ -70,31 +71,41 @@ def complete(
             )
     lib = root / "lib"
     _link(root / "lib64", "lib")
-    _name_libraries(lib)
-    _make_stub(root, header, compiler=compiler, env=env, runner=runner)
+    name_libraries(lib)
+    text = header.read_text(encoding="utf-8", errors="replace")
+    make_stub(lib / "stubs", text, compiler=(compiler, env), runner=runner)
     nvcc.rename(root / "bin" / REAL_NVCC)
-    nvcc.write_text(_LAUNCHER, encoding="utf-8")
+    nvcc.write_text(LAUNCHER, encoding="utf-8")
     nvcc.chmod(0o755)
 
 
-def _make_stub(
-    root: Path, header: Path, *, compiler: str, env: tuple[tuple[str, str], ...], runner: Runner
+def make_stub(
+    folder: Path, header: str, *, compiler: tuple[str, tuple[tuple[str, str], ...]], runner: Runner
 ) -> None:
-    stubs = root / "lib/stubs"
-    stubs.mkdir(exist_ok=True)
-    source = stubs / "driver.c"
-    symbols = driver_symbols(header.read_text(encoding="utf-8", errors="replace"))
-    source.write_text(stub_source(symbols), encoding="utf-8")
+    """Compile the driver stub into a folder.
+
+    Args:
+        folder: made where it is not there.
+        header: text of ``cuda.h``, which lists the functions.
+        compiler: a C compiler and its environment.
+        runner: runs it.
+
+    Raises:
+        ToolchainError: ``stub-failed``.
+    """
+    folder.mkdir(exist_ok=True)
+    program, env = compiler
+    (folder / "driver.c").write_text(stub_source(driver_symbols(header)), encoding="utf-8")
     argv = (
-        compiler, "-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-w", "-Wl,--build-id=none",
+        program, "-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-w", "-Wl,--build-id=none",
         "-Wl,-soname,libcuda.so.1", "-o", "libcuda.so", "driver.c",
     )  # fmt: skip
-    result = runner.run(Command(argv=argv, env=env, cwd=stubs))
+    result = runner.run(Command(argv=argv, env=env, cwd=folder))
     if result.returncode != 0:
         raise ToolchainError(
-            "stub-failed", f"The driver stub does not compile with {compiler}: {result.complaint}"
+            "stub-failed", f"The driver stub does not compile with {program}: {result.complaint}"
         )
-    _link(stubs / "libcuda.so.1", "libcuda.so")
+    _link(folder / "libcuda.so.1", "libcuda.so")
 
 
 def confirm_archs(
