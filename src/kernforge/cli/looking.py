@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
 
-from kernforge.arch import parse_device
+from kernforge.arch import Device, parse_device
 from kernforge.binary.wheel import read_wheel
 from kernforge.cli.choice import FindPlace, blaming, find_recipe
-from kernforge.cli.output import json_option
-from kernforge.errors import VerifyError
+from kernforge.cli.output import json_option, say
+from kernforge.errors import KernforgeError, VerifyError
 from kernforge.recipe.load import find_recipes
 from kernforge.recipe.matrix import expand
 from kernforge.recipe.schema import schema_text
 from kernforge.report.documents import verdict_document
-from kernforge.report.errors import dump
+from kernforge.report.errors import dump, error_documents, error_text
 from kernforge.report.terminal import verdict_text
-from kernforge.verify.policy import Rules, judge
+from kernforge.verify.policy import Rules, Verdict, judge
 
 
 @click.command("list")
@@ -52,6 +53,16 @@ def show(place: FindPlace, name: str, *, as_json: bool) -> None:
     click.echo(text.rstrip())
 
 
+def _judged(wheel: Path, devices: tuple[Device, ...], rules: Rules) -> Verdict:
+    if not wheel.is_file():
+        raise VerifyError("wheel-missing", f"{str(wheel)!r} is no file", hint="name a .whl file")
+    facts = read_wheel(wheel)
+    for finding in facts.findings:
+        if finding.word == "archive-garbled":
+            raise VerifyError("wheel-unreadable", f"{str(wheel)!r} is no wheel: {finding.text}")
+    return judge(facts.libraries, devices, rules, facts.findings)
+
+
 @click.command()
 @click.argument("wheels", nargs=-1, required=True, metavar="WHEEL...")
 @click.option("--device", "devices", multiple=True, required=True, metavar="X.Y",
@@ -70,12 +81,17 @@ def verify(
     """Say, library by library, whether a wheel holds code for a device. Nothing is executed."""
     with blaming("--device"):
         wanted = tuple(dict.fromkeys(parse_device(device) for device in devices))
-    answers, failed = [], False
+    rules = Rules(require="code", allow_jit=allow_jit)
+    answers: list[dict[str, Any]] = []
+    failed = False
     for name in wheels:
-        if not Path(name).is_file():
-            raise VerifyError("wheel-missing", f"{name!r} is no file", hint="name a .whl file")
-        facts = read_wheel(Path(name))
-        verdict = judge(facts.libraries, wanted, Rules(require="code", allow_jit=allow_jit))
+        try:
+            verdict = _judged(Path(name), wanted, rules)
+        except KernforgeError as error:
+            failed = True
+            answers += error_documents(error, wheel=name)
+            say(error_text(error))
+            continue
         failed = failed or not verdict.passed
         answers.append({"wheel": name, **verdict_document(verdict)})
         if not as_json:

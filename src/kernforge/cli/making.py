@@ -9,18 +9,28 @@ from typing import Any
 
 import click
 
+from kernforge.build.hostenv import unheard
 from kernforge.cli.choice import Choice, FindPlace, choose_jobs, target_options
 from kernforge.cli.output import json_option, say
-from kernforge.cli.place import make_settings
+from kernforge.cli.place import environment_names, make_settings
 from kernforge.errors import Interrupted, KernforgeError
 from kernforge.pipeline.gather import plan_job
 from kernforge.pipeline.job import build_job, demand
 from kernforge.pipeline.locking import make_lock
 from kernforge.pipeline.probe import probe_plan
 from kernforge.process import SystemRunner
+from kernforge.recipe.matrix import Job
 from kernforge.report.documents import outcome_document, plan_document
 from kernforge.report.errors import dump, error_documents, error_text
 from kernforge.report.terminal import LiveProgress, make_progress, outcome_text, plan_text
+
+
+def _name_unheard(jobs: list[Job]) -> None:
+    heard = {key for job in jobs for key, _ in job.recipe.build.env}
+    if any(job.recipe.build.toolkit == "host" for job in jobs):
+        heard |= {"CUDA_HOME", "CUDA_PATH"}
+    for name, carried_by in unheard(environment_names(), heard):
+        say(f"note: {name} is set and no build hears it; what carries it: {carried_by}")
 
 
 @click.command()
@@ -36,12 +46,14 @@ def build(
 ) -> None:
     """Build every job of the named recipes, or find it in the store."""
     where = place()
-    sandbox, jobs = not options.pop("no_sandbox"), options.pop("jobs")
-    settings = make_settings(where, jobs=jobs, sandbox=sandbox)
+    sandbox, at_once = not options.pop("no_sandbox"), options.pop("jobs")
+    settings = make_settings(where, jobs=at_once, sandbox=sandbox)
     progress = make_progress(say)
     answers: list[dict[str, Any]] = []
     status = 0
-    for job in choose_jobs(where, names, Choice(**options)):
+    jobs = choose_jobs(where, names, Choice(**options))
+    _name_unheard(jobs)
+    for job in jobs:
         try:
             outcome = build_job(job, settings, runner=SystemRunner(), listen=progress)
             answers.append(outcome_document(outcome))

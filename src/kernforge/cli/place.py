@@ -117,3 +117,8 @@ def make_settings(place: Place, *, jobs: int | None = None, sandbox: bool = True
 def traceback_wanted() -> bool:
     """Whether a fault of our own is to be shown whole (KERNFORGE_TRACEBACK)."""
     return bool(os.environ.get("KERNFORGE_TRACEBACK"))
+
+
+def environment_names() -> tuple[str, ...]:
+    """Names of the variables that are set and not empty."""
+    return tuple(name for name, value in os.environ.items() if value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernforge.build.backend import check_supported, environment_needs
+from kernforge.build.backend import environment_needs
 from kernforge.build.plan import DEFAULT_EPOCH, Inputs, Plan, SourceInput, make_plan
 from kernforge.errors import SourceError
+from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
 from kernforge.recipe.matrix import Job
 from kernforge.recipe.model import PathSource, Recipe
@@ -64,15 +65,28 @@ def job_lock(job: Job, settings: Settings) -> Lock:
     return lock
 
 
-def plan_job(job: Job, settings: Settings, *, layout: Layout = KF) -> Plan:
-    """Plan a job from files alone.
+def plan_job(
+    job: Job, settings: Settings, *, layout: Layout = KF, way: tuple[str, ...] = ()
+) -> Plan:
+    """Plan a job, and what it requires, from files alone.
+
+    Args:
+        job: what is planned.
+        settings: say where files are.
+        layout: where the build will see things.
+        way: names of the recipes that led here, to find circles.
 
     Raises:
-        ToolchainError: ``not-built-yet``, or as :func:`job_lock`.
+        ToolchainError: as :func:`job_lock`.
         SourceError: as :func:`path_sources`, or as :func:`kernforge.source.tree.entries`.
         RecipeError: ``env-reserved``.
+        SelectionError: ``requires-circle``.
     """
-    check_supported(job)
+    way = (*way, job.recipe.name)
+    requires = tuple(
+        (needed.recipe.name, plan_job(needed, settings, way=way).recipe_key)
+        for needed in required_jobs(job, settings, way=way[:-1])
+    )
     lock = job_lock(job, settings)
     sources = tuple(
         SourceInput(
@@ -82,4 +96,5 @@ def plan_job(job: Job, settings: Settings, *, layout: Layout = KF) -> Plan:
         )
         for name, source in path_sources(job.recipe)
     )
-    return make_plan(job, Inputs(sources=sources, lock=lock, epoch=DEFAULT_EPOCH), layout)
+    inputs = Inputs(sources=sources, lock=lock, epoch=DEFAULT_EPOCH, requires=requires)
+    return make_plan(job, inputs, layout)

@@ -16,6 +16,7 @@ from kernforge.errors import VerifyError
 from kernforge.events import Listener, Note, Waiting
 from kernforge.pipeline.gather import job_lock, plan_job
 from kernforge.pipeline.machine import Machine, artifact_key, probe_machine
+from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
@@ -126,6 +127,7 @@ def _made(
         if known is not None:
             return known, True
         store.sweep()
+        wheels = required_wheels(plan.job, settings, runner=runner, listen=listen)
         maker = Maker(
             plan=plan,
             lock=job_lock(plan.job, settings),
@@ -135,8 +137,25 @@ def _made(
             runner=runner,
             listen=listen,
             build_id=uuid.uuid4().hex,
+            wheels=wheels,
         )
         return make_artifact(maker), False
+
+
+def required_wheels(
+    job: Job, settings: Settings, *, runner: Runner, listen: Listener
+) -> tuple[tuple[Path, str], ...]:
+    """Build what a job requires; answers path and SHA-256 of each wheel.
+
+    Raises:
+        KernforgeError: as :func:`build_job` and :func:`demand`.
+    """
+    wheels = []
+    for needed in required_jobs(job, settings):
+        outcome = build_job(needed, settings, runner=runner, listen=listen)
+        demand(outcome)
+        wheels.append((outcome.wheel, outcome.sha256))
+    return tuple(wheels)
 
 
 def _outcome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernforge.build.backend import check_supported, environment_needs
+from kernforge.build.backend import environment_needs
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
@@ -14,10 +14,9 @@ def make_lock(job: Job, settings: Settings, *, runner: Runner) -> Lock:
     """Resolve and write a job's lock. An old lock stays until the new one is whole.
 
     Raises:
-        ToolchainError: ``not-built-yet`` or ``lock-unresolvable``.
+        ToolchainError: ``lock-unresolvable``.
         CacheError: the lock, or scratch, cannot be written.
     """
-    check_supported(job)
     path = settings.lock_path(job)
     order = LockOrder(
         needs=environment_needs(job),

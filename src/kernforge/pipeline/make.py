@@ -51,6 +51,7 @@ class Maker:
     runner: Runner
     listen: Listener
     build_id: str
+    wheels: tuple[tuple[Path, str], ...] = ()
 
     @property
     def job_id(self) -> str:
@@ -101,6 +102,7 @@ def ready_environment(maker: Maker) -> Environment:
         host=maker.machine.host,
         python=maker.plan.job.target.python,
         toolkit=maker.plan.job.recipe.build.toolkit == "wheels",
+        wheels=maker.wheels,
     )
     folder = maker.store.folder("envs")
     with maker.stage("env", f"{len(maker.lock.pins)} locked packages") as said:

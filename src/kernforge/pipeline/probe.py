@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernforge.build.plan import Plan
 from kernforge.events import Listener
 from kernforge.pipeline.gather import job_lock
+from kernforge.pipeline.job import required_wheels
 from kernforge.pipeline.machine import artifact_key, probe_machine
 from kernforge.pipeline.make import Maker, ready_environment
 from kernforge.pipeline.settings import Settings
@@ -30,6 +31,7 @@ def probe_plan(
         runner=runner,
         listen=listen,
         build_id="",
+        wheels=required_wheels(plan.job, settings, runner=runner, listen=listen),
     )
     ready_environment(maker)
     held = maker.store.place("artifact", artifact_key(plan, machine)).exists()

@@ -32,6 +32,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "kernels": row.kernels,
                 "total": row.total,
                 "missing": list(row.missing),
+                "absent": list(row.absent),
                 "archs": list(row.archs),
                 "images": list(row.images),
                 "image_count": row.image_count,

@@ -145,9 +145,7 @@ def _check_tag(mirror: Mirror, source: GitSource, tag: str) -> None:
         write_whole(note, b"")
 
 
-def _parts(
-    source: GitSource, git: Git, ready: Callable[[Mirror, Want], None]
-) -> tuple[Part, ...]:
+def _parts(source: GitSource, git: Git, ready: Callable[[Mirror, Want], None]) -> tuple[Part, ...]:
     """The source and its submodules, each made ready before its own submodules are looked for."""
     paths = tuple(sparse_paths(source))
     todo = [(0, Want(url=source.git, commit=source.commit, paths=paths))]

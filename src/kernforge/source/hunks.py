@@ -71,33 +71,30 @@ def findings(lines: tuple[bytes, ...], hunks: tuple[Hunk, ...]) -> tuple[Finding
 
 
 def _stands(lines: tuple[bytes, ...], hunk: Hunk, side: tuple[bytes, ...], index: int) -> bool:
+    """Whether one side is there. No lines are there only in an empty file: else any place would do.
+
+    A hunk that only adds, with no unchanged line beside, is so refused, as `git apply` does.
+    """
     end = index + len(side)
-    if not 0 <= index <= end <= len(lines) or lines[index:end] != side:
-        return False
-    if end < len(lines):
-        return not hunk.ends_file
-    # nothing can be put after a line without newline: the two would run together
-    return bool(side) or not lines or lines[-1].endswith(b"\n")
-
-
-def _has_come(lines: tuple[bytes, ...], hunk: Hunk, index: int) -> bool:
-    """Whether the new lines stand; that there are none proves something of an empty file only."""
-    return bool(hunk.new or not lines) and _stands(lines, hunk, hunk.new, index)
+    if not side or index < 0 or lines[index:end] != side:
+        return not side and not lines and index == 0
+    return end == len(lines) or not hunk.ends_file
 
 
 def _places(lines: tuple[bytes, ...], hunk: Hunk, side: tuple[bytes, ...]) -> Iterator[int]:
-    if side:
-        for index in range(len(lines) - len(side) + 1):
-            if lines[index] == side[0] and _stands(lines, hunk, side, index):
-                yield index
+    for index in range(len(lines) - len(side) + 1 if side else 0):
+        if lines[index] == side[0] and _stands(lines, hunk, side, index):
+            yield index
 
 
 def _finding(lines: tuple[bytes, ...], hunk: Hunk, moved: int) -> tuple[Standing, str]:
     index = hunk.index + moved
     if _stands(lines, hunk, hunk.old, index):
         return Standing.STANDS, f"is not applied (line {index + 1})"
-    if _has_come(lines, hunk, index):
+    if _stands(lines, hunk, hunk.new, index):
         return Standing.APPLIED, f"is applied already (line {index + 1})"
+    if not hunk.old:
+        return Standing.CONTEXT, _without_old(lines, index)
     here = lines[max(index, 0) : max(index, 0) + hunk.old_count]
     if here and _unended(here) == _unended(hunk.old):
         return _ends(here, hunk, index)
@@ -157,6 +154,10 @@ def _difference(lines: tuple[bytes, ...], hunk: Hunk, index: int) -> str:
         if lines[number] != want:
             have = lines[number]
             return f"differs at line {number + 1}: {shown(want)} expected, {shown(have)} found"
-    if index == len(lines):
-        return f"adds lines after line {index}, which has no newline at its end"
-    return f"adds lines after line {index}; the file has {len(lines)} lines"
+    return f"expects {len(hunk.old)} lines at line {index + 1}; the file has {len(lines)}"
+
+
+def _without_old(lines: tuple[bytes, ...], index: int) -> str:
+    if not index:
+        return f"is for an empty file; it has {len(lines)} lines"
+    return f"adds lines after line {index} with no unchanged line beside them to compare"

@@ -133,9 +133,7 @@ def missing(mirror: Mirror, want: Want) -> tuple[str, ...] | None:
     words = ("rev-list", "--objects", "--missing=print", f"{want.commit}^{{tree}}")
     tail = ("--", *want.paths, ".gitmodules") if want.paths else ()
     listing = mirror.git.must(mirror.folder, *words, *tail)
-    return tuple(
-        line[1:].decode("ascii") for line in listing.splitlines() if line.startswith(b"?")
-    )
+    return tuple(line[1:].decode("ascii") for line in listing.splitlines() if line.startswith(b"?"))
 
 
 def _has(mirror: Mirror, commit: str) -> bool:

@@ -210,6 +210,9 @@ def _check_names(
     sides: Sequence[PatchPath | None],
     heads: dict[str, str],
 ) -> None:
+    for side, head in zip(sides, ("new file mode", "deleted file mode"), strict=True):
+        if (side is None) != (head in heads):
+            lines.fail(f"'/dev/null' and {head!r} belong together")
     if "rename to" in heads or "copy to" in heads or pair is None:
         return
     for name, side in zip(pair, sides, strict=True):

@@ -22,7 +22,7 @@ from kernforge.recipe.model import PypiSource
 from kernforge.source.archive import Packed, note_time, opened, place_packed
 from kernforge.source.cache import file_place, file_sha256
 from kernforge.source.download import Download, download
-from kernforge.source.formats import members
+from kernforge.source.formats import Member, members
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
 from kernforge.source.web import account, open_session, reason_of
@@ -79,3 +79,184 @@ def _what(source: PypiSource) -> str:
 def _packed(source: PypiSource, settings: FetchSettings) -> Packed:
     path = file_place(settings.cache, source.sha256)
     return Packed(path=path, sha256=source.sha256, what=_what(source))
+
+
+def _metadata(found: Iterator[Member], what: str) -> tuple[bool, str]:
+    """Whether it is a wheel, and its metadata; the names are where the standards put them."""
+    for member in found:
+        folder, _, name = member.name.removeprefix("./").partition("/")
+        wheel = name == "METADATA" and folder.endswith(".dist-info")
+        if (wheel or name == "PKG-INFO") and member.data is not None:
+            if member.size > _LONGEST_METADATA:
+                break
+            return wheel, member.data.read(_LONGEST_METADATA).decode("utf-8", "replace")
+    raise SourceError(
+        "distribution-other",
+        f"{what} is neither an sdist nor a wheel: it holds no metadata where they have it",
+        hint="a plain archive is a source of kind archive",
+    )
+
+
+def _check_metadata(source: PypiSource, text: str) -> None:
+    headers = email.parser.HeaderParser().parsestr(text)
+    name, version = headers.get("Name", ""), headers.get("Version", "")
+    same = canonicalize_name(name) == canonicalize_name(source.pypi)
+    if not same or not _same_version(version, source.version):
+        raise SourceError(
+            "distribution-other",
+            f"{_what(source)} is by its own metadata {name!r} {version!r}",
+            hint="mend name, version or sha256 in the recipe",
+        )
+
+
+def _same_version(one: str | None, other: str) -> bool:
+    try:
+        return one is not None and Version(one) == Version(other)
+    except InvalidVersion:
+        return False
+
+
+def _fetch(source: PypiSource, settings: FetchSettings, told: Told) -> None:
+    offers: list[_Offer] = []
+    faults: list[SourceError] = []
+    for index in _indexes(source, settings):
+        try:
+            found = _offers(source, index, settings)
+        except SourceError as fault:
+            faults.append(fault)
+            told(fault.message)
+            continue
+        offers += found
+        if _download_fitting(source, found, settings, told):
+            return
+    raise _not_offered(source, offers, faults)
+
+
+def _indexes(source: PypiSource, settings: FetchSettings) -> tuple[str, ...]:
+    every = tuple(url for index in settings.indexes for url in settings.candidates(index))
+    if not every:
+        raise SourceError(
+            "index-missing",
+            f"{_what(source)}: no package index is named",
+            hint="name one as for uv or pip",
+        )
+    usable = tuple(i for i in every if not settings.offline or i.lower().startswith("file:"))
+    if not usable:
+        raise SourceError(
+            "offline-missing",
+            f"{_what(source)} is not in the cache, and the network may not be used",
+            hint="run `kernforge fetch` with network first",
+        )
+    return usable
+
+
+def _download_fitting(
+    source: PypiSource, offers: tuple[_Offer, ...], settings: FetchSettings, told: Told
+) -> bool:
+    """Download what has the right SHA-256; of files without one, each of the right version."""
+    certain = [offer for offer in offers if offer.sha256 == source.sha256]
+    unknown = [o for o in offers if not o.sha256 and _same_version(o.version, source.version)]
+    for offer in certain or unknown:
+        wanted = Download(url=offer.url, sha256=source.sha256, what=_what(source))
+        try:
+            download(wanted, settings, told)
+        except SourceError as fault:
+            if certain or fault.word != "hash-mismatch":
+                raise
+        else:
+            return True
+    return False
+
+
+def _not_offered(
+    source: PypiSource, offers: list[_Offer], faults: list[SourceError]
+) -> SourceError:
+    same = [offer for offer in offers if _same_version(offer.version, source.version)]
+    if same:
+        listed = tuple(f"{o.filename}  {o.sha256 or 'no SHA-256'}" for o in same)
+        return SourceError(
+            "hash-mismatch",
+            f"{_what(source)} is offered, but not with SHA-256 {source.sha256}",
+            hint="find out why it differs; a release's files should never change",
+            detail=listed,
+        )
+    if faults:
+        return faults[-1]
+    versions = ", ".join(dict.fromkeys(offer.version for offer in offers[-5:] if offer.version))
+    return SourceError(
+        "index-missing",
+        f"{_what(source)} is in none of the package indexes",
+        hint=f"the newest that they have: {versions}" if versions else "mend the name",
+    )
+
+
+def _offers(source: PypiSource, index: str, settings: FetchSettings) -> tuple[_Offer, ...]:
+    name = str(canonicalize_name(source.pypi))
+    try:
+        if urlsplit(index).scheme.lower() == "file":
+            page = _page_of_folder(name, index)
+        else:
+            page = _page(name, index, settings)
+    except pypi_simple.NoSuchProjectError:
+        return ()
+    except requests.HTTPError as error:
+        raise _status_fault(index, error) from error
+    except requests.RequestException as error:
+        raise SourceError(
+            "source-unreachable",
+            f"Package index {bare_url(index)!r} cannot be reached: {reason_of(error)}",
+            hint="check network and proxy, or name a mirror",
+        ) from error
+    except (ValueError, KeyError, TypeError, pypi_simple.UnsupportedContentTypeError) as error:
+        raise SourceError(
+            "index-invalid", f"Package index {bare_url(index)!r} gives no page that can be read"
+        ) from error
+    offers = (_offer(package, index) for package in page.packages)
+    return tuple(offer for offer in offers if offer is not None)
+
+
+def _status_fault(index: str, error: requests.HTTPError) -> SourceError:
+    status = error.response.status_code if error.response is not None else 0
+    word = "source-auth" if status in {401, 403, 407} else "source-unreachable"
+    hint = "give user and password in ~/.netrc" if word == "source-auth" else None
+    message = f"Package index {bare_url(index)!r} answers with status {status}"
+    return SourceError(word, message, hint=hint)
+
+
+def _page(name: str, index: str, settings: FetchSettings) -> pypi_simple.ProjectPage:
+    limits = settings.limits
+    with open_session(settings) as session:
+        client = pypi_simple.PyPISimple(
+            bare_url(index), auth=account(index, settings), session=session
+        )
+        return client.get_project_page(name, timeout=(limits.connect, limits.stall))
+
+
+def _page_of_folder(name: str, index: str) -> pypi_simple.ProjectPage:
+    folder = Path(unquote(urlsplit(index).path)) / name
+    try:
+        html = (folder / "index.html").read_bytes()
+    except OSError as error:
+        raise pypi_simple.NoSuchProjectError(name, index) from error
+    return pypi_simple.ProjectPage.from_html(name, html, base_url=f"{folder.as_uri()}/")
+
+
+def _offer(package: pypi_simple.DistributionPackage, index: str) -> _Offer | None:
+    url = urljoin(index, package.url)
+    if urlsplit(url).scheme.lower() not in {"http", "https", urlsplit(index).scheme.lower()}:
+        return None  # a page from the network must not name a file of this machine
+    return _Offer(
+        filename=package.filename,
+        version=package.version or "",
+        url=_with_account(url, index),
+        sha256=package.digests.get("sha256", ""),
+    )
+
+
+def _with_account(url: str, index: str) -> str:
+    """The file's address, with the index's user and password if they are of one host."""
+    parts, base = urlsplit(url), urlsplit(index)
+    user, at, host = base.netloc.rpartition("@")
+    if not at or parts.netloc != host or parts.scheme != base.scheme:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))

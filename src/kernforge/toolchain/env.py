@@ -33,18 +33,28 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvOrder:
-    """What an environment is made from."""
+    """What an environment is made from.
+
+    Attributes:
+        lock: the packages.
+        host: gives interpreter and compiler.
+        python: as ``3.11``.
+        toolkit: whether the packages hold a CUDA toolkit that is to be completed.
+        wheels: path and SHA-256 of wheels of our own that are installed too.
+    """
 
     lock: Lock
     host: Host
     python: str
     toolkit: bool
+    wheels: tuple[tuple[Path, str], ...] = ()
 
     @property
     def name(self) -> str:
         """Folder name: what decides the content, and the interpreter it links to."""
         parts = [_MADE_BY, self.lock.content, str(self.host.python), self.toolkit]
         parts += [list(pair) for pair in self.host.identity]
+        parts += [digest for _, digest in self.wheels]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
@@ -101,6 +111,8 @@ def make_environment(order: EnvOrder, *, folder: Path, uv: Uv, runner: Runner) -
     into = ("--python", str(draft / "bin/python"))
     strict = ("--require-hashes", "--only-binary", ":all:", "--no-deps")
     _uv(uv, runner, "pip", "install", *strict, *into, "-r", str(pins))
+    for wheel, _ in order.wheels:
+        _uv(uv, runner, "pip", "install", "--no-deps", "--no-index", *into, str(wheel))
     cuda = _toolkit_root(draft) if order.toolkit else None
     if cuda is not None:
         compiler = order.host.program("gcc")

@@ -64,7 +64,9 @@ def candidates(named: tuple[str, ...], path: str, system: Path) -> tuple[Path, .
         if folder and program.is_file() and program.resolve().parent.name == "bin":
             found.append(program.resolve().parent.parent)
     found += [root.resolve() for root in (system / "cuda", *sorted(system.glob("cuda-*")))]
-    return tuple(dict.fromkeys(root for root in found if (root / "bin/nvcc").is_file()))
+    parts = ("bin/nvcc", "nvvm/bin/cicc")  # a script on PATH that calls nvcc elsewhere is no root
+    whole = (root for root in found if all((root / part).is_file() for part in parts))
+    return tuple(dict.fromkeys(whole))
 
 
 def _compiler_release(root: Path, env: tuple[tuple[str, str], ...], runner: Runner) -> str:

@@ -45,6 +45,8 @@ class Served:
         kernels: how many kernels the device can run from machine code.
         total: how many kernels the library has in all.
         missing: names of kernels without code for the device, sorted; empty unless ``partial``.
+        absent: names of kernels with neither code nor usable PTX for the device, sorted; empty
+            unless ``partial`` or ``jit only``.
         archs: the targets of the images that cover the device, canonical text, sorted.
         images: what all its images were made for, ``9.0+PTX`` for PTX, sorted.
         image_count: how many images it holds.
@@ -56,6 +58,7 @@ class Served:
     kernels: int
     total: int
     missing: tuple[str, ...]
+    absent: tuple[str, ...]
     archs: tuple[str, ...]
     images: tuple[str, ...]
     image_count: int
@@ -65,10 +68,16 @@ def _names(images: Iterable[Image]) -> frozenset[str]:
     return frozenset(plain_name(k.name) for image in images for k in image.kernels or ())
 
 
-def served_names(library: Library, device: Device) -> frozenset[str]:
-    """Names of the kernels that a library has machine code of for a device."""
+def _ptx_names(library: Library, device: Device) -> frozenset[str]:
+    ptx = (image for image in library.images if image.kind is ImageKind.PTX)
+    return _names(image for image in ptx if jit_serves(image.arch, device))
+
+
+def served_names(library: Library, device: Device, *, jit: bool = False) -> frozenset[str]:
+    """Names of the kernels that a library has code of for a device; with ``jit``, PTX counts."""
     linked = (image for image in library.images if image.serves_code)
-    return _names(image for image in linked if covers(image.arch, device) is not Coverage.NONE)
+    names = _names(image for image in linked if covers(image.arch, device) is not Coverage.NONE)
+    return names | _ptx_names(library, device) if jit else names
 
 
 def _fully_read(library: Library) -> bool:
@@ -86,9 +95,10 @@ def serve(library: Library, device: Device) -> Served:
     linked = [image for image in library.images if image.serves_code]
     covering = [i for i in linked if covers(i.arch, device) is not Coverage.NONE]
     exact = [i for i in covering if covers(i.arch, device) is Coverage.EXACT]
-    every = _names(i for i in library.images if i.serves_code or i.kind is ImageKind.PTX)
+    usable = [i for i in library.images if i.serves_code or i.kind is ImageKind.PTX]
+    every = _names(usable) or _names(library.images)
     served, missing = _names(covering), every - _names(covering)
-    ptx = [i for i in library.images if i.kind is ImageKind.PTX and jit_serves(i.arch, device)]
+    ptx = _ptx_names(library, device)
     if not _fully_read(library):
         service = Service.UNREAD
     elif not every:
@@ -98,7 +108,8 @@ def serve(library: Library, device: Device) -> Served:
     elif served:
         service = Service.PARTIAL
     else:
-        service = Service.JIT if _names(ptx) else Service.NONE
+        service = Service.JIT if ptx else Service.NONE
+    open_question = service in {Service.PARTIAL, Service.JIT}
     return Served(
         path=library.path,
         device=device,
@@ -106,6 +117,7 @@ def serve(library: Library, device: Device) -> Served:
         kernels=len(served),
         total=len(every),
         missing=tuple(sorted(missing)) if service is Service.PARTIAL else (),
+        absent=tuple(sorted(missing - ptx)) if open_question else (),
         archs=_sorted_labels(str(i.arch) for i in covering if i.kernels),
         images=_sorted_labels(i.label for i in library.images),
         image_count=len(library.images),

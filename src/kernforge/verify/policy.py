@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kernforge.arch import Arch, Device, format_archs
-from kernforge.binary.facts import Library, State
+from kernforge.binary.facts import Finding, Library, State
 from kernforge.verify.coverage import (
     Served,
     Service,
@@ -23,6 +23,11 @@ from kernforge.verify.coverage import (
 
 LEVELS = ("code", "links", "imports", "loads", "runs")
 _JUDGED = ("code",)
+_DAMAGE = frozenset(
+    "archive-garbled member-bomb member-duplicate member-garbled member-unsafe member-unsupported "
+    "findings-many".split()
+)
+"""Findings after which a wheel may hold, or install, other libraries than those that were read."""
 
 
 class Answer(StrEnum):
@@ -118,18 +123,26 @@ def _pattern(path: str, rules: Rules) -> str | None:
 def _short(served: Served, *, allow_jit: bool) -> str | None:
     if served.service in {Service.SERVES, Service.EXPECTED}:
         return None
+    if allow_jit and served.service in {Service.JIT, Service.PARTIAL} and not served.absent:
+        return None
     match served.service:
+        case Service.JIT if allow_jit:
+            gap = f"{len(served.absent)} of {served.total} kernels have no PTX either"
+            return f"{gap}, among them {served.absent[0]}"
         case Service.JIT:
-            return None if allow_jit else "only PTX, which the driver would have to compile"
+            return "only PTX, which the driver would have to compile"
         case Service.PARTIAL:
             gap = f"{len(served.missing)} of {served.total} kernels lack code"
             return f"{gap}, among them {served.missing[0]}"
         case Service.EMPTY:
             return "images without a single kernel"
-        case Service.UNREAD:
-            return "device code that could not be read"
         case _:
             return f"no code ({served.total} kernels for other devices)"
+
+
+def _unread_faults(library: Library) -> list[Fault]:
+    found = library.findings[0].text if library.findings else "its kernels were not read"
+    return [Fault(word="code-unread", text=f"{library.path}: cannot be judged: {found}")]
 
 
 def _target_faults(library: Library, served: list[Served], rules: Rules) -> list[Fault]:
@@ -179,9 +192,30 @@ def _library_faults(library: Library, served: list[Served], rules: Rules) -> lis
     if glob is None and rules.extensions:
         text = f"{library.path}: holds device code and no verify.extensions pattern names it"
         return [Fault(word="extension-unnamed", text=text)]
+    if declared == ():
+        return []
+    if any(answer.service is Service.UNREAD for answer in served):
+        return _unread_faults(library)
     if declared is not None:
         return _declared_faults(library, declared)
     return _target_faults(library, served, rules)
+
+
+def _bare_faults(
+    rows: list[Served], devices: tuple[Device, ...], rules: Rules, faults: list[Fault]
+) -> list[Fault]:
+    """Devices that no library holds any code for, where nothing else has said so."""
+    told = {fault.device for fault in faults}
+    used = {
+        row.device
+        for row in rows
+        if row.kernels or (rules.allow_jit and row.service is Service.JIT)
+    }
+    return [
+        Fault(word="code-missing", text=f"No library holds code for device {device}", device=device)
+        for device in devices
+        if rows and None not in told and device not in told | used
+    ]
 
 
 def _required_faults(
@@ -189,7 +223,11 @@ def _required_faults(
 ) -> list[Fault]:
     faults = []
     for device in devices if rules.required else ():
-        names = {name for library in libraries for name in served_names(library, device)}
+        names = {
+            name
+            for library in libraries
+            for name in served_names(library, device, jit=rules.allow_jit)
+        }
         for pattern in rules.required:
             if not any(fnmatchcase(name, pattern) for name in names):
                 text = f"device {device} gets no kernel like {pattern!r}"
@@ -197,9 +235,24 @@ def _required_faults(
     return faults
 
 
-def judge(libraries: tuple[Library, ...], devices: tuple[Device, ...], rules: Rules) -> Verdict:
-    """Hold the libraries of a wheel against devices and rules."""
-    faults = _unmatched([library.path for library in libraries], rules)
+def judge(
+    libraries: tuple[Library, ...],
+    devices: tuple[Device, ...],
+    rules: Rules,
+    findings: tuple[Finding, ...] = (),
+) -> Verdict:
+    """Hold the libraries of a wheel against devices and rules.
+
+    Args:
+        libraries: every library that was read.
+        devices: the devices asked about.
+        rules: what is demanded.
+        findings: what is wrong with the wheel as an archive; where libraries may have been
+            missed, nothing is called reached.
+    """
+    damage = [finding.text for finding in findings if finding.word in _DAMAGE]
+    faults = [Fault(word="wheel-damaged", text=f"The wheel is damaged: {text}") for text in damage]
+    faults += _unmatched([library.path for library in libraries], rules)
     rows: list[Served] = []
     for library in libraries:
         coded = library.state is not State.HOST_ONLY
@@ -207,6 +260,7 @@ def judge(libraries: tuple[Library, ...], devices: tuple[Device, ...], rules: Ru
         rows += served
         faults += _library_faults(library, served, rules)
     faults += _required_faults(libraries, devices, rules)
+    faults += _bare_faults(rows, devices, rules, faults)
     if not rows:
         faults.append(Fault(word="code-missing", text="No library of the wheel holds device code"))
     return Verdict(
