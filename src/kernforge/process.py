@@ -48,8 +48,13 @@ class Result:
     @property
     def complaint(self) -> str:
         """The last lines of standard error (else output), for messages."""
+        return "\n".join(self.last_lines)
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """The same, line by line: what a fault shows as its detail."""
         raw = self.stderr.strip() or self.stdout.strip()
-        return "\n".join(raw.decode("utf-8", "replace").splitlines()[-15:])
+        return tuple(raw.decode("utf-8", "replace").splitlines()[-15:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,11 @@ def _started(command: Command, *, stdout: int, stderr: int) -> Iterator[subproce
             start_new_session=True,
         )
     except FileNotFoundError as error:
+        if command.cwd is not None and not command.cwd.is_dir():
+            raise ToolchainError(
+                "program-refused",
+                f"Program {name!r} cannot start in {str(command.cwd)!r}: no folder",
+            ) from error
         raise ToolchainError(
             "program-missing", f"Program {name!r} is not there", hint="install it, or mend PATH"
         ) from error

@@ -139,7 +139,21 @@ def check(library: Library):
             assert all(16 * k.traps <= k.code_bytes + 15 for k in image.kernels)
 
 
-def raw(library_data):
+def shorten(data, most=1 << 19):
+    """The same library, its `.nv_fatbin` declared to end after the first half MiB of containers."""
+    data = bytearray(data)
+    elf = read_elf(bytes(data))
+    table = struct.unpack_from("<Q", data, 40)[0]
+    for _, section in elf.find(b".nv_fatbin"):
+        at = section.offset
+        while at < min(section.offset + section.size, section.offset + most):
+            at += 16 + struct.unpack_from("<Q", data, at + 8)[0]
+        head = table + 64 * elf.sections.index(section)
+        struct.pack_into("<Q", data, head + 32, min(section.size, at - section.offset))
+    return bytes(data)
+
+
+def raw(library_data, most=1 << 20):
     """The device code of a library as a bare fat binary with every image stored raw."""
     from kernforge.binary.facts import Compression
     from kernforge.binary.payload import Packed, unpack
@@ -150,7 +164,7 @@ def raw(library_data):
     out = b""
     for _, section in read_elf(view).find(b".nv_fatbin", b"__nv_relfatbin"):
         at, stop = section.offset, section.offset + section.size
-        while at < stop and view[at : at + 4] == b"\x50\xed\x55\xba":
+        while at < stop and len(out) < most and view[at : at + 4] == b"\x50\xed\x55\xba":
             header, size = struct.unpack_from("<HQ", view, at + 6)
             place, end, entries = at + header, at + header + size, []
             while place < end:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernforge.binary.library import read_library
 
 from .forge import EXIT, TRAP, Dynamic, make_container, make_cubin, make_entry, make_library
-from .mutation import Target, check, edits, raw
+from .mutation import Target, check, edits, raw, shorten
 from .published import unpacked
 
 _COUNT = int(os.environ.get("KERNFORGE_FUZZ_MUTATIONS", "2000"))
@@ -95,7 +95,7 @@ REAL = [
 @pytest.mark.parametrize(("spec", "path"), REAL)
 def test_real_libraries(spec, path, stored):
     data = (unpacked(spec) / path).read_bytes()
-    target = Target(path, raw(data) if stored == "raw" else data)
+    target = Target(path, raw(data) if stored == "raw" else shorten(data))
 
     @_SETTINGS
     @given(changes=edits, cut=cuts(len(data) // 2))

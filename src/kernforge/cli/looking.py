@@ -29,9 +29,16 @@ from kernforge.verify.policy import Rules, Verdict, judge
 def list_(place: FindPlace, *, as_json: bool) -> None:
     """Name the recipes and their jobs."""
     where = place()
-    answers = []
+    answers: list[dict[str, Any]] = []
+    status = 0
     for path in find_recipes(where.project / "recipes"):
-        recipe = find_recipe(where, path.stem)
+        try:
+            recipe = find_recipe(where, path.stem)
+        except KernforgeError as error:
+            status = error.exit_code
+            answers += error_documents(error, name=path.stem)
+            say(error_text(error))
+            continue
         jobs = [job.id for job in expand(recipe)]
         answers.append({"name": recipe.name, "summary": recipe.summary, "jobs": jobs})
         if not as_json:
@@ -40,6 +47,7 @@ def list_(place: FindPlace, *, as_json: bool) -> None:
                 click.echo(f"  {job}")
     if as_json:
         click.echo(dump(answers))
+    sys.exit(status)
 
 
 @click.command()

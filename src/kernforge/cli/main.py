@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +29,10 @@ _COMMANDS = {
     "schema": ("looking", "schema"),
     "cache": ("caching", "cache"),
 }
+
+
+_BROKEN_PIPE = 141
+_BARE_CALL: type | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class LazyGroup(click.Group):
@@ -63,14 +69,15 @@ def command(context: click.Context, project: str | None, cache: str | None) -> N
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; answer the exit status. Never raises."""
     signal.signal(signal.SIGTERM, _stop)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _call(arguments)
     except (KeyboardInterrupt, Interrupted, click.exceptions.Abort):
-        say("error[interrupted]: Stopped by the user or a signal")
-        return Interrupted.exit_code
+        return _report(Interrupted("interrupted", "Stopped by the user or a signal"), arguments)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        return _BROKEN_PIPE
     except KernforgeError as error:
         return _report(error, arguments)
     except OSError as error:
@@ -85,11 +92,21 @@ def _call(arguments: Sequence[str]) -> int:
     try:
         command.main(list(arguments), prog_name="kernforge", standalone_mode=False)
     except click.ClickException as error:
-        say(f"error[usage]: {error.format_message()}")
-        return RecipeError.exit_code
+        if isinstance(error, _BARE_CALL):
+            say(error.format_message())
+            return RecipeError.exit_code
+        return _report(_usage_fault(error), arguments)
     except SystemExit as leave:
+        if isinstance(leave.__context__, BrokenPipeError):  # click's own way to end
+            return _BROKEN_PIPE
         return leave.code if isinstance(leave.code, int) else 0
     return 0
+
+
+def _usage_fault(error: click.ClickException) -> RecipeError:
+    context = getattr(error, "ctx", None)
+    hint = f"`{context.command_path} --help` shows what there is" if context else None
+    return RecipeError("usage", error.format_message().rstrip("."), hint=hint)
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:

@@ -65,8 +65,10 @@ def _shipped() -> Path:
 
 def _user_cache() -> Path | None:
     home = os.environ.get("HOME")
-    folder = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
-    return Path(folder) / "kernforge" if Path(folder).is_absolute() else None
+    for folder in (os.environ.get("XDG_CACHE_HOME"), f"{home}/.cache" if home else None):
+        if folder and Path(folder).is_absolute():  # the XDG rule: a relative one is ignored
+            return Path(folder) / "kernforge"
+    return None
 
 
 def find_place(project: str | None, cache: str | None) -> Place:

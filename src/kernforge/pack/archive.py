@@ -13,6 +13,7 @@ import shutil
 import stat
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,7 @@ _CHUNK = 1 << 20
 _MAX_MEMBERS = 200_000
 _MAX_BYTES = 32 << 30
 _EARLIEST = 315532800  # 1980-01-01, the first date a zip can hold
+_LATEST = 4354819198  # 2107-12-31, the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +50,18 @@ def checked_members(archive: zipfile.ZipFile, wheel: Path) -> tuple[zipfile.ZipI
     seen: set[str] = set()
     for info in members:
         name, parts = info.filename, PurePosixPath(info.filename).parts
+        place = "/".join(parts)
         kind = stat.S_IFMT(info.external_attr >> 16)
         if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or not parts:
             raise _bad(wheel, name, "it leads outside the wheel")
-        if name in seen:
+        if place in seen:
             raise _bad(wheel, name, "it is there twice")
         if kind not in {0, stat.S_IFREG}:
             raise _bad(wheel, name, "it is no plain file")
-        seen.add(name)
+        seen.add(place)
+    for place in sorted(seen):
+        if above := next((str(p) for p in PurePosixPath(place).parents if str(p) in seen), None):
+            raise _bad(wheel, place, f"{above!r} is a file, not a folder")
     if len(members) > _MAX_MEMBERS or sum(info.file_size for info in members) > _MAX_BYTES:
         raise _bad(wheel, "(all)", "there are too many, or they are too large")
     return tuple(members)
@@ -77,7 +83,7 @@ def unpack(wheel: Path, into: Path) -> None:
                     shutil.copyfileobj(source, sink, _CHUNK)
                 executable = (info.external_attr >> 16) & stat.S_IXUSR
                 target.chmod(0o755 if executable else 0o644)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise VerifyError("wheel-unreadable", f"{wheel.name} is no whole wheel: {error}") from error
 
 
@@ -124,14 +130,14 @@ def write_wheel(
         tree: the unpacked wheel; an old RECORD in it is dropped.
         target: the wheel to write.
         info_dir: name of the dist-info folder.
-        epoch: time stamp of every member, seconds since 1970; before 1980 counts as 1980.
+        epoch: time stamp of every member, seconds since 1970, kept within 1980 and 2107.
         compress: whether members are deflated.
     """
     record = f"{info_dir}/RECORD"
     names = [name for name in _ordered(tree, info_dir) if name != record]
     lines = tuple(_hashed(tree, name) for name in names)
     (tree / record).write_text(record_text(lines, record), encoding="utf-8")
-    moment = time.gmtime(max(epoch, _EARLIEST))[:6]
+    moment = time.gmtime(min(max(epoch, _EARLIEST), _LATEST))[:6]
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(target, "w", method, compresslevel=6) as archive:
         for name in [*names, record]:

@@ -48,12 +48,13 @@ def parse_wheel_name(text: str) -> WheelName:
     """
     parts = text.removesuffix(".whl").split("-")
     tag = "-".join(parts[-3:])
-    if not text.endswith(".whl") or len(parts) not in {5, 6} or not _TAG.fullmatch(tag):
+    build = parts[2] if len(parts) == 6 else None
+    whole = all(parts) and (build is None or build[0].isdecimal())
+    if not (text.endswith(".whl") and len(parts) in {5, 6} and _TAG.fullmatch(tag) and whole):
         raise VerifyError(
             "wheel-name",
             f"{text!r} is not a wheel's file name: NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl",
         )
-    build = parts[2] if len(parts) == 6 else None
     return WheelName(distribution=parts[0], version=parts[1], build=build, tag=tag)
 
 
@@ -197,4 +198,4 @@ def with_torch(metadata: str, torch: str, where: str) -> str:
         return metadata
     pinned = f"Requires-Dist: torch=={minor}.*"
     head, gap, body = metadata.replace("\r\n", "\n").partition("\n\n")
-    return f"{head}\n{pinned}{gap or chr(10)}{body}"
+    return f"{head.rstrip()}\n{pinned}{gap or chr(10)}{body}"

@@ -85,6 +85,15 @@ def dist_info(tree: Path, where: str) -> Path:
     return folders[0]
 
 
+def _read(info: Path, file: str, where: str) -> str:
+    try:
+        return (info / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise VerifyError("metadata-invalid", f"{where}: the wheel has no {file}") from None
+    except UnicodeDecodeError as error:
+        raise VerifyError("metadata-invalid", f"{where}: {file} is not UTF-8: {error}") from None
+
+
 def repack(
     tree: Path, built: str, order: PackOrder, *, documents: tuple[tuple[str, str], ...], into: Path
 ) -> Path:
@@ -101,8 +110,8 @@ def repack(
         VerifyError: as :func:`final_name` and :func:`with_torch`.
     """
     info = dist_info(tree, order.where)
-    metadata = (info / "METADATA").read_text(encoding="utf-8")
-    purelib = one((info / "WHEEL").read_text(encoding="utf-8"), "Root-Is-Purelib", "WHEEL")
+    metadata = _read(info, "METADATA", order.where)
+    purelib = one(_read(info, "WHEEL", order.where), "Root-Is-Purelib", f"{order.where}: WHEEL")
     name = final_name(built, metadata, order)
     metadata = with_header(metadata, "Version", name.version)
     if order.torch is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from kernforge import __version__
 from kernforge.binary.codec import to_json
 from kernforge.binary.wheel import read_wheel
-from kernforge.build.backend import BackendCall
+from kernforge.build.backend import BackendCall, torch_archs
 from kernforge.build.compile import Built, compile_wheel
 from kernforge.build.gencode import gencode_config
 from kernforge.build.ledger import summarise
@@ -35,6 +35,7 @@ from kernforge.store.local import Entry, Store
 from kernforge.toolchain.cuda import REAL_NVCC, confirm_archs
 from kernforge.toolchain.env import Environment, EnvOrder, existing, make_environment
 from kernforge.toolchain.lock import Lock
+from kernforge.toolchain.torchfacts import check_torch
 
 _STRIP_BATCH = 200
 
@@ -113,6 +114,11 @@ def ready_environment(maker: Maker) -> Environment:
                 order, folder=folder, uv=maker.settings.uv, runner=maker.runner
             )
         _confirm(maker, environment)
+        target = maker.plan.job.target
+        if target.torch is not None:
+            listed = torch_archs(target.archs)
+            note = check_torch(environment.path, cuda=target.cuda, listed=listed)
+            said.extend([note] if note else [])
     return environment
 
 

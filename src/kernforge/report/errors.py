@@ -13,11 +13,25 @@ def dump(value: list[Any]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
+def printable(text: str) -> str:
+    """A line with control characters spelled out: names come from strangers' files."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\t\n" else repr(c)[1:-1] for c in text)
+
+
 def error_documents(error: KernforgeError, **about: str) -> list[dict[str, Any]]:
     """A fault, or each of several, with its stable word."""
     errors = error.errors if isinstance(error, ManyErrors) else (error,)
     return [
-        {**about, "error": e.word, "message": e.message, "hint": e.hint, "exit": e.exit_code}
+        {
+            **about,
+            "error": e.word,
+            "message": e.message,
+            "hint": e.hint,
+            "exit": e.exit_code,
+            "detail": list(e.detail),
+        }
         for e in errors
     ]
 
@@ -25,8 +39,8 @@ def error_documents(error: KernforgeError, **about: str) -> list[dict[str, Any]]
 def error_text(error: KernforgeError) -> str:
     """A fault for standard error: the program's own last lines, the message, the hint."""
     errors = error.errors if isinstance(error, ManyErrors) else (error,)
-    lines = [f"  | {line}" for line in error.detail]
+    lines = [f"  | {printable(line)}" for line in error.detail]
     for one in errors:
-        lines.append(f"error[{one.word}]: {one.message}")
+        lines.append(f"error[{one.word}]: {printable(one.message)}")
         lines += [f"  hint: {one.hint}"] if one.hint else []
     return "\n".join(lines)

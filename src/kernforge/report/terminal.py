@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kernforge.build.plan import Plan
 from kernforge.events import Event, Note, Output, StageEnded, StageStarted, Waiting
 from kernforge.pipeline.job import Outcome
+from kernforge.report.errors import printable
 from kernforge.store.local import Entry
 from kernforge.verify.coverage import Served, Service
 from kernforge.verify.policy import DeviceVerdict, Verdict
@@ -100,13 +101,17 @@ def _device_line(device: DeviceVerdict) -> str:
 
 
 def _row(served: Served, width: int) -> str:
-    if served.service is Service.EMPTY:
+    if served.service is Service.UNREAD:
+        said = f"{served.image_count} images found"
+    elif served.service is Service.EMPTY:
         said = f"{served.image_count} images, all empty ({', '.join(served.images)})"
     elif served.archs:
         said = f"{served.kernels} of {served.total} kernels ({', '.join(served.archs)})"
     else:
         said = f"{served.kernels} of {served.total} kernels (holds {', '.join(served.images)})"
     gap = f", without {served.missing[0]}" if served.missing else ""
+    if served.absent and not served.missing:
+        gap = f", no PTX of {served.absent[0]}"
     return f"{served.path:<{width}}  {served.device!s:>5}  {served.service.value:<9}  {said}{gap}"
 
 
@@ -117,10 +122,13 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     lines += [_row(row, width) for row in verdict.served]
     if verdict.host_only:
         lines.append(f"without device code: {', '.join(verdict.host_only)}")
-    lines += [f"fault[{f.word}]: {f.text}" for f in verdict.faults if f.word != "code-missing"]
+    told = {row.device for row in verdict.served}
+    for fault in verdict.faults:  # what a library lacks for a device stands in its row
+        if fault.word != "code-missing" or fault.device not in told:
+            lines.append(f"fault[{fault.word}]: {fault.text}")
     if verdict.unjudged:
         lines.append(f"not judged by this version: {', '.join(verdict.unjudged)}")
-    return lines
+    return [printable(line) for line in lines]
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -139,7 +147,7 @@ def outcome_text(outcome: Outcome) -> str:
 def verdict_text(name: str, verdict: Verdict) -> str:
     """The judgement on a wheel."""
     head = f"{name}: {'reaches' if verdict.passed else 'falls short of'} {verdict.require}"
-    return "\n".join([head, *(f"  {line}" for line in verdict_lines(verdict))])
+    return "\n".join([printable(head), *(f"  {line}" for line in verdict_lines(verdict))])
 
 
 def plan_text(plan: Plan, probed: dict[str, object] | None) -> str:

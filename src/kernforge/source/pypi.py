@@ -67,7 +67,7 @@ def place_pypi(source: PypiSource, settings: FetchSettings, into: Path) -> None:
     """
     packed = _packed(source, settings)
     with opened(packed) as file:
-        wheel, text = _metadata(members(file, packed.what))
+        wheel, text = _metadata(members(file, packed.what), packed.what)
     _check_metadata(source, text)
     place_packed(packed, settings, into, strip=0 if wheel else 1)
 

@@ -166,7 +166,7 @@ class Store:
         Raises:
             CacheError: ``cache-unwritable`` or ``disk-full``, for what happens in the block too.
         """
-        path = self.folder("tmp") / f"{_our_mark()}-{uuid.uuid4().hex[:12]}"
+        path = self._own_place()
         try:
             path.mkdir()
             yield path
@@ -180,7 +180,7 @@ class Store:
         for path in self.folder("tmp").iterdir():
             machine, process = (*path.name.split("-"), "")[:2]
             if machine == _machine_mark() and not _alive(process):
-                shutil.rmtree(path, ignore_errors=True)
+                _erase(path)
 
     def put(self, kind: str, key: str, files: Mapping[str, Path], meta: object) -> Entry:
         """Keep files (moved here) under a key; an entry that is already there stays.
@@ -189,8 +189,8 @@ class Store:
             CacheError: ``cache-unwritable`` or ``disk-full``.
         """
         place = self.place(kind, key)
+        draft = self._own_place()
         try:
-            draft = self.folder("tmp") / f"{_our_mark()}-{uuid.uuid4().hex[:12]}"
             draft.mkdir()
             listed = [_taken(source, draft / name) for name, source in sorted(files.items())]
             body = {"format": _FORMAT, "kind": kind, "key": key, "files": listed, "meta": meta}
@@ -199,6 +199,7 @@ class Store:
             place.parent.mkdir(parents=True, exist_ok=True)
             _settle(draft, place)
         except OSError as error:
+            shutil.rmtree(draft, ignore_errors=True)  # a full disk needs the room at once
             raise cache_fault(error, self.root) from error
         return _read_entry(kind, key, place)
 
@@ -217,18 +218,34 @@ class Store:
         return tuple((path.parent.parent.name, path.name) for path in folders)
 
     def remove(self, kind: str, key: str) -> None:
-        """Remove an entry: out of sight by one rename, then from disk.
+        """Remove an entry, as :meth:`discard`.
 
         Raises:
             CacheError: ``cache-unwritable``.
         """
-        path = self.place(kind, key)
+        self.discard(self.place(kind, key))
+
+    def discard(self, path: Path) -> None:
+        """Remove what lies in the cache: out of sight by one rename, then from disk.
+
+        What is half removed when we are killed can so never be taken for whole.
+
+        Raises:
+            CacheError: ``cache-unwritable``.
+        """
+        doomed = self._own_place()
         try:
-            doomed = self.folder("tmp") / f"{_our_mark()}-{uuid.uuid4().hex[:12]}"
             path.rename(doomed)
-            shutil.rmtree(doomed)
+        except FileNotFoundError:
+            return  # another process was faster
         except OSError as error:
-            raise cache_fault(error, self.root) from error
+            if error.errno != errno.EXDEV:  # a folder of the cache may be a link to elsewhere
+                raise cache_fault(error, self.root) from error
+            doomed = path
+        _erase(doomed)
+
+    def _own_place(self) -> Path:
+        return self.folder("tmp") / f"{_our_mark()}-{uuid.uuid4().hex[:12]}"
 
     def touch(self, entry: Entry) -> None:
         """Remember that an entry was used, for `gc`; a read-only cache is no fault."""
@@ -294,6 +311,13 @@ def _read_entry(kind: str, key: str, path: Path) -> Entry:
         raise ValueError(body["format"])
     files = tuple(StoredFile(**file) for file in body["files"])
     return Entry(kind=kind, key=key, path=path, files=files, meta=canonical_json(body["meta"]))
+
+
+def _erase(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _taken(source: Path, target: Path) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -60,13 +59,10 @@ def size_of(path: Path) -> int:
     return sum(item.lstat().st_size for item in path.rglob("*") if not item.is_dir())
 
 
-def _drop(path: Path) -> int:
+def _drop(store: Store, path: Path) -> tuple[str, int]:
     size = size_of(path)
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-    return size
+    store.discard(path)
+    return str(path.relative_to(store.root)), size
 
 
 def _free(store: Store, name: str) -> bool:
@@ -82,10 +78,20 @@ def _free(store: Store, name: str) -> bool:
 def _leftovers(store: Store) -> list[Path]:
     store.sweep()
     found = list((store.root / "quarantine").glob("*"))
+    found += [path for path in (store.root / "envs").glob(".*.draft")
+              if _free(store, f"env-{path.name[1:].removesuffix('.draft')}")]  # fmt: skip
     busy = {path.name[5:29] for path in (store.root / "locks").glob("work-*.lock")
             if not _free(store, path.stem)}  # fmt: skip
     found += [path for path in (store.root / "work").glob("*") if path.name not in busy]
     return found
+
+
+def _unused_envs(store: Store) -> list[Path]:
+    """Environments, none while anything is built: a build holds no lock of the one it uses."""
+    held = (path.stem for path in (store.root / "locks").glob("*.lock"))
+    if any(not _free(store, name) for name in held):
+        return []
+    return [path for path in (store.root / "envs").glob("*") if not path.name.startswith(".")]
 
 
 def collect(store: Store, *, keep: int) -> tuple[tuple[str, int], ...]:
@@ -93,16 +99,14 @@ def collect(store: Store, *, keep: int) -> tuple[tuple[str, int], ...]:
 
     Answers what was removed and its size in bytes. What a running build holds is left alone.
     """
-    removed = [(str(path.relative_to(store.root)), _drop(path)) for path in _leftovers(store)]
+    removed = [_drop(store, path) for path in _leftovers(store)]
     paths = [store.place(kind, key) for kind, key in store.listing()]
-    envs = [path for path in (store.root / "envs").glob("*") if not path.name.startswith(".")]
-    paths += [path for path in envs if _free(store, f"env-{path.name}")]
+    paths += _unused_envs(store)
     kept = [(path.stat().st_mtime, path, size_of(path)) for path in paths]
     total = sum(size for _, _, size in kept)
     for _, path, size in sorted(kept):
         if total <= keep:
             break
-        _drop(path)
-        removed.append((str(path.relative_to(store.root)), size))
+        removed.append(_drop(store, path))
         total -= size
     return tuple(removed)

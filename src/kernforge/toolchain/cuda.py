@@ -103,7 +103,9 @@ def make_stub(
     result = runner.run(Command(argv=argv, env=env, cwd=folder))
     if result.returncode != 0:
         raise ToolchainError(
-            "stub-failed", f"The driver stub does not compile with {program}: {result.complaint}"
+            "stub-failed",
+            f"The driver stub does not compile with {program}",
+            detail=result.last_lines,
         )
     _link(folder / "libcuda.so.1", "libcuda.so")
 
@@ -122,6 +124,7 @@ def confirm_archs(
         if result.returncode != 0 or f"sm_{arch.code}".encode() not in result.stderr:
             raise ToolchainError(
                 "arch-refused",
-                f"The locked compiler does not compile {arch}: {result.complaint}",
+                f"The locked compiler does not compile {arch}",
                 hint="choose another arch or CUDA release; `nvcc --list-gpu-code` lists plain ones",
+                detail=result.last_lines,
             )

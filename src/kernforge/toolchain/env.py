@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +77,9 @@ def find_python(version: str, *, current: tuple[Path, str], uv: Uv, runner: Runn
     if result.returncode != 0:
         raise ToolchainError(
             "python-missing",
-            f"No Python {version} is here, and uv cannot get one: {result.complaint}",
+            f"No Python {version} is here, and uv cannot get one",
             hint=f"install it, or build for this one: --python {have}",
+            detail=result.last_lines,
         )
     return Path(result.text.strip()).resolve()
 
@@ -86,9 +89,12 @@ def existing(order: EnvOrder, folder: Path) -> Environment | None:
     path = folder / order.name
     try:
         stamp = json.loads((path / _STAMP).read_bytes())
-        return Environment(path=path, cuda=stamp["cuda"])
-    except (OSError, ValueError, KeyError):
+        found = Environment(path=path, cuda=stamp["cuda"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    with contextlib.suppress(OSError):  # the time of last use, for `cache gc`
+        os.utime(path)
+    return found
 
 
 def make_environment(order: EnvOrder, *, folder: Path, uv: Uv, runner: Runner) -> Environment:
@@ -137,8 +143,9 @@ def _uv(uv: Uv, runner: Runner, *words: str) -> None:
     if result.returncode != 0:
         raise ToolchainError(
             "env-failed",
-            f"uv {words[0]} cannot make the locked environment: {result.complaint}",
+            f"uv {words[0]} cannot make the locked environment",
             hint="check network, index settings and disk space, or make the lock again",
+            detail=result.last_lines,
         )
 
 

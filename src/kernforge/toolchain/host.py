@@ -64,17 +64,20 @@ def find_programs(path: str) -> tuple[tuple[str, str], ...]:
     Raises:
         ToolchainError: ``compiler-missing`` or ``linker-missing``.
     """
+    # A program of the current folder is never meant, and links to it would break.
+    path = os.pathsep.join(folder for folder in path.split(os.pathsep) if folder.startswith("/"))
     found = {name: shutil.which(name, path=path) for name in (*COMPILERS, *_TOOLS)}
     found["cc"] = found["cc"] or found["gcc"]
     found["c++"] = found["c++"] or found["g++"]
     found["gcc"] = found["gcc"] or found["cc"]
     found["g++"] = found["g++"] or found["c++"]
-    if not found["c++"] or not found["cc"]:
-        raise ToolchainError(
-            "compiler-missing",
-            "No C++ compiler is on PATH: neither c++ nor g++",
-            hint="install one, as `apt-get install g++`",
-        )
+    for language, names in (("C++", ("c++", "g++")), ("C", ("cc", "gcc"))):
+        if not found[names[0]]:
+            raise ToolchainError(
+                "compiler-missing",
+                f"No {language} compiler is on PATH: neither {names[0]} nor {names[1]}",
+                hint="install one, as `apt-get install g++`",
+            )
     if not found["ld"] or not found["strip"]:
         raise ToolchainError(
             "linker-missing", "No ld or strip is on PATH", hint="as `apt-get install binutils`"
@@ -127,7 +130,9 @@ def _topic(*words: str) -> str:
 def _ask(argv: tuple[str, ...], env: tuple[tuple[str, str], ...], runner: Runner) -> str:
     result = runner.run(Command(argv=argv, env=env), timeout=60)
     if result.returncode != 0:
-        raise ToolchainError("compiler-broken", f"{argv[0]} {argv[1]} fails: {result.complaint}")
+        raise ToolchainError(
+            "compiler-broken", f"{argv[0]!r} fails when asked {argv[1]}", detail=result.last_lines
+        )
     return result.text
 
 
@@ -140,7 +145,8 @@ def compiler_identity(
         ToolchainError: ``compiler-broken``.
     """
     drivers = {name: programs[name] for name in ("gcc", "g++", "strip")}
-    topic = _topic("compiler", *drivers.values())
+    # The compiler takes assembler and linker from PATH, where another one may come to stand.
+    topic = _topic("compiler", *drivers.values(), *(programs.get(n, "") for n in ("as", "ld")))
     if known := memory.recall(topic):
         return known
     env = (("PATH", path), ("LC_ALL", "C.UTF-8"))

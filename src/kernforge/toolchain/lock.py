@@ -15,6 +15,7 @@ from kernforge.process import Command, Runner
 
 HEAD = "# kernforge lock 1"
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.+!_-]+)")
+_NAME = re.compile(r"[A-Za-z0-9._-]*[A-Za-z0-9]")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
@@ -128,10 +129,13 @@ def check_needs(lock: Lock, needs: tuple[str, ...], *, make: str) -> None:
     """
     missing = [need for need in needs if need not in lock.needs]
     extra = [need for need in lock.needs if need not in needs]
-    if not missing and not extra:
+    names = {normalised(m[0]) for n in needs if ";" not in n and (m := _NAME.match(n))}
+    bare = sorted(name for name in names if lock.version_of(name) is None)
+    if not missing and not extra and not bare:
         return
     parts = [f"it lacks {', '.join(missing)}"] if missing else []
     parts += [f"it holds {', '.join(extra)}"] if extra else []
+    parts += [f"it pins no {', '.join(bare)}"] if bare and not missing else []
     raise ToolchainError(
         "lock-mismatch",
         f"{lock.path} was made for other requirements: {'; '.join(parts)}",
@@ -186,8 +190,9 @@ def resolve(order: LockOrder, *, uv: Uv, scratch: Path, runner: Runner) -> str:
     if result.returncode != 0:
         raise ToolchainError(
             "lock-unresolvable",
-            f"No set of packages answers {order.title}: {result.complaint}",
+            f"No set of packages answers {order.title}",
             hint="mend matrix or build.requires, or the index settings of uv",
+            detail=result.last_lines,
         )
     head = [HEAD, f"# for: {order.title}", *(f"# needs: {need}" for need in order.needs)]
     return "\n".join(head) + "\n" + result.text

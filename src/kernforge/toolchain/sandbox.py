@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernforge.errors import ToolchainError
 from kernforge.process import Command, Runner
 from kernforge.toolchain.host import COMPILERS, Host
 
@@ -58,7 +59,11 @@ def probe_sandbox(*, bwrap: str | None, uid: int, wanted: bool, runner: Runner) 
     if bwrap is None:
         return Sandbox(layout=real, bwrap=None, reason="bubblewrap (bwrap) is not installed")
     trial = (bwrap, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--unshare-all")
-    result = runner.run(Command(argv=(*trial, "--die-with-parent", "/bin/true")), timeout=20)
+    try:
+        result = runner.run(Command(argv=(*trial, "--die-with-parent", "/bin/true")), timeout=20)
+    except ToolchainError as error:
+        why = f"bubblewrap does not start here: {error.message}"
+        return Sandbox(layout=real, bwrap=None, reason=why)
     if result.returncode != 0:
         why = result.complaint.splitlines()[-1] if result.complaint else "no reason given"
         return Sandbox(layout=real, bwrap=None, reason=f"bubblewrap is forbidden here: {why}")

@@ -121,9 +121,8 @@ def _pattern(path: str, rules: Rules) -> str | None:
 
 
 def _short(served: Served, *, allow_jit: bool) -> str | None:
-    if served.service in {Service.SERVES, Service.EXPECTED}:
-        return None
-    if allow_jit and served.service in {Service.JIT, Service.PARTIAL} and not served.absent:
+    jit = allow_jit and served.service in {Service.JIT, Service.PARTIAL} and not served.absent
+    if jit or served.service in {Service.SERVES, Service.EXPECTED}:
         return None
     match served.service:
         case Service.JIT if allow_jit:
@@ -184,16 +183,14 @@ def _unmatched(paths: list[str], rules: Rules) -> list[Fault]:
 def _library_faults(library: Library, served: list[Served], rules: Rules) -> list[Fault]:
     glob = _pattern(library.path, rules)
     declared = dict(rules.extensions)[glob] if glob is not None else None
+    if declared == () or (library.state is State.HOST_ONLY and glob is None):
+        return []
     if library.state is State.HOST_ONLY:
-        if glob is None or declared == ():
-            return []
         text = f"{library.path}: the recipe expects device code and there is none"
         return [Fault(word="code-missing", text=text)]
     if glob is None and rules.extensions:
         text = f"{library.path}: holds device code and no verify.extensions pattern names it"
         return [Fault(word="extension-unnamed", text=text)]
-    if declared == ():
-        return []
     if any(answer.service is Service.UNREAD for answer in served):
         return _unread_faults(library)
     if declared is not None:
