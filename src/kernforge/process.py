@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import time
@@ -59,10 +60,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where a long-running child's output goes: appended to a file, and line by line to a call."""
+    """Where a long-running child's output goes: appended to a file, and line by line to a call.
+
+    ``timeout`` is in seconds from the start; None waits for ever.
+    """
 
     log: Path
     on_line: Callable[[str], None]
+    timeout: float | None = None
 
 
 class Runner(Protocol):
@@ -73,7 +78,10 @@ class Runner(Protocol):
         ...
 
     def stream(self, command: Command, sink: Sink) -> int:
-        """Run to the end and answer the exit status; all output goes to the sink."""
+        """Run to the end and answer the exit status; all output goes to the sink.
+
+        The status is :data:`KILLED_FOR_TIME` where the sink's timeout ended it.
+        """
         ...
 
 
@@ -110,14 +118,25 @@ class SystemRunner:
         ):
             if child.stdout is None:  # pragma: no cover - PIPE was asked for
                 return child.wait()
-            for line in _lines(child.stdout, log):
-                sink.on_line(line.decode("utf-8", "replace"))
+            try:
+                for line in _lines(child.stdout, log, sink.timeout):
+                    sink.on_line(line.decode("utf-8", "replace"))
+            except TimeoutError:
+                kill_group(child.pid)
+                return KILLED_FOR_TIME
             return child.wait()
 
 
-def _lines(pipe: IO[bytes], sink: IO[bytes]) -> Iterator[bytes]:
+def _lines(pipe: IO[bytes], sink: IO[bytes], timeout: float | None) -> Iterator[bytes]:
     rest = b""
-    while chunk := os.read(pipe.fileno(), _CHUNK):
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([pipe], [], [], left)[0]:
+            raise TimeoutError
+        chunk = os.read(pipe.fileno(), _CHUNK)
+        if not chunk:
+            break
         sink.write(chunk)
         sink.flush()
         *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")

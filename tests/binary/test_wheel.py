@@ -88,6 +88,12 @@ def test_unsafe_names_are_told(tmp_path, name):
     assert "member-unsafe" in words(read_wheel(make_wheel(tmp_path, {name: b"1"})))
 
 
+def test_a_member_without_a_name_is_told(tmp_path):
+    path = make_wheel(tmp_path, {"q": b"1"})
+    path.write_bytes(path.read_bytes().replace(b"q", b"\0"))  # names end at a zero byte
+    assert "member-unsafe" in words(read_wheel(path))
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_that_occurs_twice_is_told(tmp_path):
     import zipfile

@@ -346,14 +346,16 @@ class TestSubmodules:
         outer.gitlink("sub", GONE)
         refusal("submodule-refused", get, source(outer.url, outer.commit({".gitmodules": "[[["})))
 
-    def test_chain_without_end(self, repositories, get):
+    @pytest.mark.parametrize("limits", [{"depth": 2}, {"submodules": 2}])
+    def test_chain_without_end(self, repositories, get, settings, limits):
         last = repositories("last").commit({"x": "1"})
         name = "last"
-        for number in range(22):
+        for number in range(4):
             outer = repositories(f"r{number}")
             outer.submodule("s", last, f"../{name}")
             last, name = outer.commit({"x": "1"}), f"r{number}"
-        refusal("submodule-refused", get, source(outer.url, last))
+        own = replace(settings, limits=replace(settings.limits, **limits))
+        refusal("submodule-refused", get, source(outer.url, last), own)
 
 
 class TestHostile:
@@ -474,9 +476,7 @@ class TestSecrets:
         assert b"alice" not in seen
 
     @pytest.mark.parametrize("path", ["up", "other"])
-    def test_failing_fetch_does_not_show_it(
-        self, upstream, smart_http, settings, runner, told, path
-    ):
+    def test_failing_fetch_does_not_show_it(self, smart_http, settings, get, path):
         smart_http.account = ("alice", "another")
         own = self.mirrored(settings, smart_http)
         wanted = source(f"https://example.invalid/{path}", GONE)

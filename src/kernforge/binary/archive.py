@@ -75,7 +75,7 @@ def list_members(file: Path) -> tuple[zipfile.ZipInfo, ...]:
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            return tuple(info for info in archive.infolist() if not info.is_dir())
+            return tuple(i for i in archive.infolist() if not i.filename.endswith("/"))
     except _BROKEN as error:
         raise GarbledError("archive-garbled", f"no readable zip directory: {error}") from error
 

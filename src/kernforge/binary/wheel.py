@@ -123,7 +123,7 @@ def _members(path: Path, data: mmap.mmap, log: FindingLog) -> dict[str, Member]:
         name = info.filename
         if name in found:
             log.note("member-duplicate", f"the archive holds {name!r} twice")
-        if name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name:
+        if not name or name.startswith("/") or ".." in PurePosixPath(name).parts or "\\" in name:
             log.note("member-unsafe", f"{name!r} would be written outside the folder")
         try:
             found[name] = locate(data, info)

@@ -20,10 +20,11 @@ from kernforge.errors import Interrupted, KernforgeError, RecipeError
 
 _COMMANDS = {
     "build": ("making", "build"),
-    "plan": ("making", "plan"),
+    "plan": ("planning", "plan"),
     "list": ("looking", "list_"),
     "show": ("looking", "show"),
-    "lock": ("making", "lock"),
+    "lock": ("planning", "lock"),
+    "fetch": ("planning", "fetch"),
     "verify": ("looking", "verify"),
     "inspect": ("inspecting", "inspect"),
     "schema": ("looking", "schema"),

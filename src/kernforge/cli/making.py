@@ -1,4 +1,4 @@
-"""Commands that make something: build, plan, lock."""
+"""The command `build`. Imports only what a hit needs; what makes things is imported later."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from kernforge.cli.choice import Choice, FindPlace, choose_jobs, target_options
 from kernforge.cli.output import json_option, say
 from kernforge.cli.place import environment_names, make_settings
 from kernforge.errors import Interrupted, KernforgeError
-from kernforge.pipeline.gather import plan_job
 from kernforge.pipeline.job import build_job, demand
-from kernforge.pipeline.locking import make_lock
-from kernforge.pipeline.probe import probe_plan
 from kernforge.process import SystemRunner
 from kernforge.recipe.matrix import Job
-from kernforge.report.documents import outcome_document, plan_document
+from kernforge.report.documents import outcome_document
 from kernforge.report.errors import dump, error_documents, error_text
-from kernforge.report.terminal import LiveProgress, make_progress, outcome_text, plan_text
+from kernforge.report.terminal import LiveProgress, make_progress, outcome_text
 
 
 def _name_unheard(jobs: list[Job]) -> None:
@@ -38,6 +35,7 @@ def _name_unheard(jobs: list[Job]) -> None:
 @target_options
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compiles at once.")
 @click.option("--no-sandbox", is_flag=True, help="Build in the constant real folder instead.")
+@click.option("--offline", is_flag=True, help="Use no network: everything was fetched before.")
 @click.option("--out", metavar="DIR", help="Copy the wheels here too.")
 @json_option
 @click.pass_obj
@@ -47,7 +45,8 @@ def build(
     """Build every job of the named recipes, or find it in the store."""
     where = place()
     sandbox, at_once = not options.pop("no_sandbox"), options.pop("jobs")
-    settings = make_settings(where, jobs=at_once, sandbox=sandbox)
+    offline = options.pop("offline")
+    settings = make_settings(where, jobs=at_once, sandbox=sandbox, offline=offline)
     progress = make_progress(say)
     answers: list[dict[str, Any]] = []
     status = 0
@@ -75,59 +74,3 @@ def build(
     if as_json:
         click.echo(dump(answers))
     sys.exit(status)
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@target_options
-@click.option("--probe", is_flag=True, help="Ask compiler and sandbox too; gives the BuildKey.")
-@json_option
-@click.pass_obj
-def plan(
-    place: FindPlace,
-    /,
-    names: tuple[str, ...],
-    *,
-    probe: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Show what a build would do, and its key: from files alone, offline."""
-    where = place()
-    settings = make_settings(where)
-    answers = []
-    for job in choose_jobs(where, names, Choice(**options)):
-        planned = plan_job(job, settings)
-        listen = make_progress(say)
-        probed = (
-            probe_plan(planned, settings, runner=SystemRunner(), listen=listen) if probe else None
-        )
-        answers.append(plan_document(planned, probed))
-        if not as_json:
-            click.echo(plan_text(planned, probed))
-    if as_json:
-        click.echo(dump(answers))
-
-
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@target_options
-@json_option
-@click.pass_obj
-def lock(place: FindPlace, /, names: tuple[str, ...], *, as_json: bool, **options: Any) -> None:
-    """Resolve and write the locks of the named recipes: versions and hashes of every package."""
-    where = place()
-    settings = make_settings(where)
-    answers = []
-    done = set()
-    for job in choose_jobs(where, names, Choice(**options)):
-        path = settings.lock_path(job)
-        if path in done:
-            continue
-        done.add(path)
-        made = make_lock(job, settings, runner=SystemRunner())
-        answers.append({"lock": str(path), "packages": len(made.pins)})
-        if not as_json:
-            click.echo(f"{path}  {len(made.pins)} packages")
-    if as_json:
-        click.echo(dump(answers))

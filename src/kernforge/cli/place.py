@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernforge.cli.userconfig import read_user_config
 from kernforge.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -90,14 +91,32 @@ def find_place(project: str | None, cache: str | None) -> Place:
     return Place(project=_shipped(), found_cache=named or _user_cache())
 
 
-def make_settings(place: Place, *, jobs: int | None = None, sandbox: bool = True) -> Settings:
-    """What a run is told from outside."""
+def make_settings(
+    place: Place, *, jobs: int | None = None, sandbox: bool = True, offline: bool = False
+) -> Settings:
+    """What a run is told from outside.
+
+    Raises:
+        RecipeError: ``config-invalid``.
+    """
     from kernforge.pipeline.settings import Settings
+    from kernforge.source.settings import FetchSettings
     from kernforge.toolchain.lock import Uv
+
+    config = read_user_config(os.environ)
+    fetching = FetchSettings(
+        cache=place.cache / "sources",
+        project=place.project,
+        env=tuple(sorted(os.environ.items())),
+        offline=offline,
+        mirrors=config.mirrors,
+        indexes=config.indexes,
+    )
 
     kept = {key: value for key, value in os.environ.items() if key in _UV_READS}
     kept |= {key: value for key, value in os.environ.items() if key.startswith("UV_")}
     kept.pop("UV_CACHE_DIR", None)
+    kept |= {"UV_OFFLINE": "1"} if offline else {}
     beside = shutil.which("uv", path=str(Path(sys.executable).parent))
     path = os.environ.get("PATH", os.defpath)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -112,6 +131,7 @@ def make_settings(place: Place, *, jobs: int | None = None, sandbox: bool = True
         sandbox=sandbox,
         uid=os.getuid(),
         jobs=jobs or len(os.sched_getaffinity(0)),
+        fetching=fetching,
         cuda=tuple(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")),
     )
 

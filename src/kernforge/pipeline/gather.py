@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
-from kernforge.build.backend import environment_needs
+from kernforge.build.backend import environment_needs, source_place
 from kernforge.build.plan import DEFAULT_EPOCH, Inputs, Plan, SourceInput, make_plan
+from kernforge.canonical import canonical_json
 from kernforge.errors import SourceError
 from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
 from kernforge.recipe.matrix import Job
-from kernforge.recipe.model import PathSource, Recipe
+from kernforge.recipe.model import PathSource, Recipe, Source
+from kernforge.source.identity import identity
 from kernforge.source.tree import tree_hash
 from kernforge.toolchain.lock import Lock, check_needs, load_lock
 from kernforge.toolchain.sandbox import KF, Layout
-
-
-def path_sources(recipe: Recipe) -> tuple[tuple[str, PathSource], ...]:
-    """The sources of a recipe, all of kind ``path``.
-
-    Raises:
-        SourceError: ``source-later`` where one is of a kind, or has a key, that comes later.
-    """
-    found: list[tuple[str, PathSource]] = []
-    for name, source in recipe.sources:
-        extra = [k for k in ("patches", "edits", "into", "fetchcontent") if getattr(source, k)]
-        if not isinstance(source, PathSource) or extra:
-            what = f"key {extra[0]!r}" if extra else f"kind {source.KIND!r}"
-            raise SourceError(
-                "source-later",
-                f"{recipe.name}: source {name!r} has the {what}, which this version only parses",
-                hint="git, archive and pypi sources and patches come with the next release",
-            )
-        found.append((name, source))
-    return tuple(found)
 
 
 def source_folder(settings: Settings, source: PathSource) -> Path:
@@ -66,7 +49,12 @@ def job_lock(job: Job, settings: Settings) -> Lock:
 
 
 def plan_job(
-    job: Job, settings: Settings, *, layout: Layout = KF, way: tuple[str, ...] = ()
+    job: Job,
+    settings: Settings,
+    *,
+    layout: Layout = KF,
+    way: tuple[str, ...] = (),
+    epoch: int | None = None,
 ) -> Plan:
     """Plan a job, and what it requires, from files alone.
 
@@ -75,10 +63,12 @@ def plan_job(
         settings: say where files are.
         layout: where the build will see things.
         way: names of the recipes that led here, to find circles.
+        epoch: SOURCE_DATE_EPOCH of the main source in seconds, once it is known.
 
     Raises:
         ToolchainError: as :func:`job_lock`.
-        SourceError: as :func:`path_sources`, or as :func:`kernforge.source.tree.entries`.
+        SourceError: ``source-circle``, as :func:`read_patches`, or as
+            :func:`kernforge.source.tree.entries`.
         RecipeError: ``env-reserved``.
         SelectionError: ``requires-circle``.
     """
@@ -88,13 +78,73 @@ def plan_job(
         for needed in required_jobs(job, settings, way=way[:-1])
     )
     lock = job_lock(job, settings)
-    sources = tuple(
-        SourceInput(
-            name=name,
-            kind=source.KIND,
-            tree=tree_hash(source_folder(settings, source), source.exclude),
-        )
-        for name, source in path_sources(job.recipe)
+    main = dict(job.recipe.sources)[job.recipe.main_source]
+    inputs = Inputs(
+        sources=tuple(_read_source(job, name, settings) for name in placing_order(job.recipe)),
+        lock=lock,
+        epoch=DEFAULT_EPOCH if isinstance(main, PathSource) else epoch,
+        requires=requires,
     )
-    inputs = Inputs(sources=sources, lock=lock, epoch=DEFAULT_EPOCH, requires=requires)
     return make_plan(job, inputs, layout)
+
+
+def placing_order(recipe: Recipe) -> tuple[str, ...]:
+    """Names of the sources so that each comes after the one that it is put into.
+
+    Raises:
+        SourceError: ``source-circle``.
+    """
+    into = {name: (source.into or "").split("/")[0] for name, source in recipe.sources}
+    ordered: list[str] = []
+    waiting = list(into)
+    while waiting:
+        ready = [name for name in waiting if into[name] in {"", name} or into[name] not in waiting]
+        if not ready:
+            raise SourceError(
+                "source-circle",
+                f"{recipe.name}: sources are put into each other: {', '.join(waiting)}",
+                hint="mend into",
+            )
+        ordered += ready
+        waiting = [name for name in waiting if name not in ready]
+    return tuple(ordered)
+
+
+def _read_source(job: Job, name: str, settings: Settings) -> SourceInput:
+    source = dict(job.recipe.sources)[name]
+    if isinstance(source, PathSource):
+        tree = tree_hash(source_folder(settings, source), source.exclude)
+        pins: object = {"kind": "path", "tree": tree}
+    else:
+        pins = identity(source)
+    return SourceInput(
+        name=name,
+        pins=canonical_json(pins),
+        place=source_place(job, name),
+        patches=tuple((n, sha256(data).hexdigest()) for n, data in read_patches(source, settings)),
+        edits=canonical_json([edit.model_dump(mode="json") for edit in source.edits]),
+    )
+
+
+def read_patches(source: Source, settings: Settings) -> tuple[tuple[str, bytes], ...]:
+    """Name and bytes of a source's patches, in order.
+
+    Raises:
+        SourceError: ``patch-missing`` or ``patch-unreadable``.
+    """
+    found = []
+    for name in source.patches:
+        path = settings.project / "patches" / name
+        try:
+            found.append((name, path.read_bytes()))
+        except FileNotFoundError:
+            raise SourceError(
+                "patch-missing",
+                f"patches/{name} is not there",
+                hint="paths of patches are relative to the folder patches",
+            ) from None
+        except OSError as error:
+            raise SourceError(
+                "patch-unreadable", f"patches/{name} cannot be read: {error.strerror}"
+            ) from error
+    return tuple(found)

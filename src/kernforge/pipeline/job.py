@@ -13,7 +13,7 @@ from kernforge.binary.codec import from_json
 from kernforge.binary.facts import WheelFacts
 from kernforge.build.plan import Plan
 from kernforge.errors import VerifyError
-from kernforge.events import Listener, Note, Waiting
+from kernforge.events import Listener, Note, StageEnded, StageStarted, Waiting
 from kernforge.pipeline.gather import job_lock, plan_job
 from kernforge.pipeline.machine import Machine, artifact_key, probe_machine
 from kernforge.pipeline.needs import required_jobs
@@ -127,6 +127,7 @@ def _made(
         if known is not None:
             return known, True
         store.sweep()
+        plan = _fetched_plan(plan, machine, settings, runner=runner, listen=listen)
         wheels = required_wheels(plan.job, settings, runner=runner, listen=listen)
         maker = Maker(
             plan=plan,
@@ -140,6 +141,25 @@ def _made(
             wheels=wheels,
         )
         return make_artifact(maker), False
+
+
+def _fetched_plan(
+    plan: Plan, machine: Machine, settings: Settings, *, runner: Runner, listen: Listener
+) -> Plan:
+    """The plan again once all its sources are in the cache: their date is known then."""
+    from kernforge.pipeline.sources import fetch_sources, source_epoch  # noqa: PLC0415 - as make
+
+    job, began = plan.job, time.monotonic()
+    listen(StageStarted(job=job.id, stage="fetch"))
+
+    def told(text: str) -> None:
+        listen(Note(job=job.id, text=text))
+
+    count = fetch_sources(job, settings, runner=runner, told=told)
+    seconds = time.monotonic() - began
+    listen(StageEnded(job=job.id, stage="fetch", seconds=seconds, detail=f"{count} pinned sources"))
+    epoch = source_epoch(job, settings)
+    return plan_job(job, settings, layout=machine.sandbox.layout, epoch=epoch)
 
 
 def required_wheels(

@@ -18,19 +18,18 @@ from kernforge.build.backend import BackendCall, torch_archs
 from kernforge.build.compile import Built, compile_wheel
 from kernforge.build.gencode import gencode_config
 from kernforge.build.ledger import summarise
-from kernforge.build.plan import Plan, cuda_place
+from kernforge.build.plan import DEFAULT_EPOCH, Plan, cuda_place
 from kernforge.build.workspace import Workspace, World, claim_real_root, clear, prepare, run_inside
 from kernforge.canonical import canonical_json
-from kernforge.errors import CompileError, SourceError, ToolchainError
+from kernforge.errors import CompileError, ToolchainError
 from kernforge.events import Listener, Note, Output, StageEnded, StageStarted, Waiting
 from kernforge.pack.archive import elf_files, unpack, write_wheel
 from kernforge.pack.wheel import PackOrder, build_tag, dist_info, repack
-from kernforge.pipeline.gather import path_sources, source_folder
 from kernforge.pipeline.machine import Machine, artifact_key, compiled_key
 from kernforge.pipeline.settings import Settings
+from kernforge.pipeline.sources import place_sources
 from kernforge.process import Runner, Sink
 from kernforge.recipe.model import UpstreamVersion
-from kernforge.source.tree import copy_tree, tree_hash
 from kernforge.store.local import Entry, Store
 from kernforge.toolchain.cuda import REAL_NVCC, confirm_archs
 from kernforge.toolchain.env import Environment, EnvOrder, existing, make_environment
@@ -153,7 +152,7 @@ def _compiled(maker: Maker, environment: Environment) -> Entry:
 
 def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> Entry:
     plan, machine = maker.plan, maker.machine
-    with maker.stage("fetch") as said:
+    with maker.stage("patch") as said:
         world = World(
             sandbox=machine.sandbox,
             host=machine.host,
@@ -163,36 +162,28 @@ def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> En
         )
         gencode = gencode_config(plan.job.recipe.build.gencode, plan.job.target.archs)
         space = prepare(root, world, gencode=gencode, runner=maker.runner)
-        said.append(_place_sources(maker, space))
+        tree = place_sources(plan, space.folder("src"), maker.settings, runner=maker.runner)
+        said.append(f"tree {tree[:16]}")
     log = root / "build.log"
     log.unlink(missing_ok=True)
-    sink = Sink(log=log, on_line=lambda line: maker.listen(Output(job=maker.job_id, line=line)))
+    timeout = plan.job.recipe.build.timeout
+
+    def heard(line: str) -> None:
+        maker.listen(Output(job=maker.job_id, line=line))
+
+    sink = Sink(log=log, on_line=heard, timeout=timeout)
     began = time.monotonic()
     with maker.stage("build", f"{maker.settings.jobs} at once") as said:
         built = compile_wheel(plan, space, sink, jobs=maker.settings.jobs, runner=maker.runner)
         said.append(summarise(built.records).text)
     wheel = _stripped(maker, space, built, sink)
-    summary = {"seconds": round(time.monotonic() - began, 3), "jobs": maker.settings.jobs}
+    seconds = round(time.monotonic() - began, 3)
+    about = {"wheel": built.wheel.name, "tree": tree, "seconds": seconds}
+    about["jobs"] = maker.settings.jobs
     files = {built.wheel.name: wheel, "build.log": log, "ledger.jsonl": _ledger_file(space)}
-    entry = maker.store.put("compiled", key, files, {"wheel": built.wheel.name, **summary})
+    entry = maker.store.put("compiled", key, files, about)
     clear(root)
     return entry
-
-
-def _place_sources(maker: Maker, space: Workspace) -> str:
-    parts = json.loads(maker.plan.stage("fetch").parts)["sources"]
-    planned = {name: tree for name, _, tree in parts}
-    for name, source in path_sources(maker.plan.job.recipe):
-        target = space.folder("src") / name
-        folder = source_folder(maker.settings, source)
-        copy_tree(folder, target, exclude=source.exclude, epoch=maker.plan.epoch)
-        if tree_hash(target) != planned[name]:
-            raise SourceError(
-                "source-changed",
-                f"{maker.job_id}: source {name!r} changed while it was read",
-                hint="build again when nothing writes to it",
-            )
-    return f"{len(planned)} source{'s' if len(planned) > 1 else ''}"
 
 
 def _ledger_file(space: Workspace) -> Path:
@@ -219,7 +210,9 @@ def _stripped(maker: Maker, space: Workspace, built: Built, sink: Sink) -> Path:
             )
     info = dist_info(tree, maker.job_id).name
     target = space.root / built.wheel.name
-    write_wheel(tree, target, info_dir=info, epoch=maker.plan.epoch, compress=False)
+    write_wheel(
+        tree, target, info_dir=info, epoch=maker.plan.epoch or DEFAULT_EPOCH, compress=False
+    )
     return target
 
 
@@ -233,7 +226,7 @@ def _order(maker: Maker, key: str) -> PackOrder:
         expect=upstream.expect if upstream else None,
         local=maker.plan.local_version,
         build_tag=build_tag(key),
-        epoch=maker.plan.epoch,
+        epoch=maker.plan.epoch or DEFAULT_EPOCH,
         torch=maker.plan.job.target.torch,
     )
 
@@ -284,6 +277,7 @@ def _provenance(maker: Maker, meta: dict[str, Any]) -> str:
         "kernforge": __version__,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "compile_seconds": meta["seconds"],
+        "tree": meta["tree"],
         "jobs": meta["jobs"],
         "sandbox": {
             "layout": sandbox.layout.name,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernforge.recipe.matrix import Job, lock_name
+from kernforge.source.settings import FetchSettings
 from kernforge.toolchain.lock import Uv
 
 
@@ -23,6 +24,7 @@ class Settings:
         sandbox: whether bubblewrap may be used.
         uid: the user's number.
         jobs: how many compiles at once.
+        fetching: how sources are fetched.
         cuda: what CUDA_HOME and CUDA_PATH say, for `toolkit: host`.
     """
 
@@ -35,6 +37,7 @@ class Settings:
     sandbox: bool
     uid: int
     jobs: int
+    fetching: FetchSettings
     cuda: tuple[str, ...] = ()
 
     @property

@@ -43,9 +43,6 @@ from kernforge.source.settings import FetchSettings, Told
 from kernforge.source.submodules import wanted_submodules
 from kernforge.source.unpack import Unpacking, unpack
 
-_MOST_SUBMODULES = 500
-_DEEPEST = 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -148,11 +145,12 @@ def _check_tag(mirror: Mirror, source: GitSource, tag: str) -> None:
 def _parts(source: GitSource, git: Git, ready: Callable[[Mirror, Want], None]) -> tuple[Part, ...]:
     """The source and its submodules, each made ready before its own submodules are looked for."""
     paths = tuple(sparse_paths(source))
+    limits = git.settings.limits
     todo = [(0, Want(url=source.git, commit=source.commit, paths=paths))]
     done: list[Part] = []
     while todo:
         depth, want = todo.pop(0)
-        if depth > _DEEPEST or len(done) > _MOST_SUBMODULES:
+        if depth > limits.depth or len(done) > limits.submodules:
             raise SourceError(
                 "submodule-refused",
                 f"{bare_url(source.git)!r} has submodules without end, as {want.where!r}",
@@ -203,7 +201,7 @@ def place_git(source: GitSource, settings: FetchSettings, into: Path, runner: Ru
         base.mkdir(parents=True, exist_ok=True)
         if Path(os.path.realpath(base)) != Path(os.path.realpath(into)) / part.want.where:
             raise damaged(part.want.commit, f"submodule {part.want.where!r} lies below a link")
-        _write(part, into, base, lfs=source.lfs)
+        _write(part, into, lfs=source.lfs)
     if source.git_metadata:
         make_repository(into, git_epoch(source, settings) or 0, settings, runner)
 
@@ -218,14 +216,19 @@ def _must_be_whole(mirror: Mirror, want: Want) -> None:
         )
 
 
-def _write(part: Part, into: Path, base: Path, *, lfs: bool) -> None:
+def _write(part: Part, into: Path, *, lfs: bool) -> None:
+    base = into / part.want.where
     chosen = selected(part.listing, part.want.paths)
     files = tuple(entry for entry in chosen if entry.mode != GITLINK)
+    if files:
+        _write_files(part, into, files, lfs=lfs)
     for entry in chosen:
         if entry.mode == GITLINK:
             (base / entry.path).mkdir(parents=True, exist_ok=True)
-    if not files:
-        return
+
+
+def _write_files(part: Part, into: Path, files: tuple[Entry, ...], *, lfs: bool) -> None:
+    base = into / part.want.where
     what = f"Commit {part.want.commit[:12]} of {bare_url(part.want.url)!r}"
     written = _unpacked(part, into, what, files)
     if set(written) != {entry.path for entry in files}:

@@ -126,10 +126,12 @@ def _try(wanted: Download, part: Path, session: requests.Session, settings: Fetc
         )
     except requests.exceptions.TooManyRedirects as error:
         raise _Broken(_refused(wanted, "it redirects without end"), None) from error
-    except (requests.exceptions.InvalidSchema, requests.exceptions.InvalidURL) as error:
-        raise _Broken(_refused(wanted, "it redirects to what is no web address"), None) from error
     except requests.RequestException as error:
+        if isinstance(error, ValueError):  # so are faults of schemes and addresses
+            raise _Broken(_no_web_address(wanted), None) from error
         raise _Broken(_unreachable(wanted, reason_of(error))) from error
+    except ValueError as error:
+        raise _Broken(_no_web_address(wanted), None) from error
     with response:
         start = _start(response, have, wanted, part)
         with part.open("r+b" if start else "wb") as file:
@@ -140,6 +142,10 @@ def _try(wanted: Download, part: Path, session: requests.Session, settings: Fetc
 
 def _refused(wanted: Download, why: str) -> SourceError:
     return SourceError("redirect-refused", f"{wanted.what} is refused: {why}")
+
+
+def _no_web_address(wanted: Download) -> SourceError:
+    return _refused(wanted, "it is, or redirects to, what is no web address")
 
 
 def _unreachable(wanted: Download, why: str) -> SourceError:

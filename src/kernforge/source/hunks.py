@@ -93,6 +93,11 @@ def _finding(lines: tuple[bytes, ...], hunk: Hunk, moved: int) -> tuple[Standing
         return Standing.STANDS, f"is not applied (line {index + 1})"
     if _stands(lines, hunk, hunk.new, index):
         return Standing.APPLIED, f"is applied already (line {index + 1})"
+    return _misfit(lines, hunk, index)
+
+
+def _misfit(lines: tuple[bytes, ...], hunk: Hunk, index: int) -> tuple[Standing, str]:
+    """Why neither the old lines nor the new ones stand where they should."""
     if not hunk.old:
         return Standing.CONTEXT, _without_old(lines, index)
     here = lines[max(index, 0) : max(index, 0) + hunk.old_count]
@@ -125,7 +130,7 @@ def _ends(here: tuple[bytes, ...], hunk: Hunk, index: int) -> tuple[Standing, st
                 f"differs at line {number} in its line end: {ends[0]} in the file, {ends[1]} here",
             )
     return Standing.CONTEXT, (
-        f"ends with its change, as at the end of a file, but the file goes on after line "
+        f"ends with its change, as at the end of a file; the file goes on after line "
         f"{index + len(here)}"
     )
 
@@ -135,7 +140,8 @@ def _offset(fits: list[int], index: int) -> str:
         lines = abs(fits[0] - index)
         way = "below" if fits[0] > index else "above"
         plural = "" if lines == 1 else "s"
-        return f"does not stand at line {index + 1}; it fits {lines} line{plural} {way}, at line {fits[0] + 1}"  # noqa: E501
+        place = f"{lines} line{plural} {way}, at line {fits[0] + 1}"
+        return f"does not stand at line {index + 1}; it fits {place}"
     named = ", ".join(str(place + 1) for place in fits[:_MOST_PLACES])
     more = "" if len(fits) <= _MOST_PLACES else f" and {len(fits) - _MOST_PLACES} more"
     return f"does not stand at line {index + 1}; it would fit at lines {named}{more}"

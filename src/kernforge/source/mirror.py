@@ -35,6 +35,7 @@ _FETCH = (
     "--no-auto-maintenance",
 )
 _BLOBLESS = "--filter=blob:none"
+_WHOLE = "--no-filter"  # else git takes the filter of an earlier call from its configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,28 +171,28 @@ def _fill_from(mirror: Mirror, want: Want, url: str) -> None:
 
 def _fetch_commit(mirror: Mirror, want: Want, url: str) -> None:
     fresh = not any((mirror.folder / "objects/pack").glob("*.pack"))
-    lean = () if fresh and not want.paths else (_BLOBLESS,)
+    lean = _WHOLE if fresh and not want.paths else _BLOBLESS
     try:
-        mirror.git.remote(mirror.folder, url, *_FETCH, "--depth=1", *lean, REMOTE, want.commit)
+        mirror.git.remote(mirror.folder, url, *_FETCH, "--depth=1", lean, REMOTE, want.commit)
     except SourceError as fault:
         if fault.word != "by-hash-refused":
             raise
         _fetch_by_name(mirror, want, url)
 
 
-def _fetch_by_name(mirror: Mirror, want: Want, url: str) -> None:
+def _fetch_by_name(mirror: Mirror, want: Want, url: str, *again: str) -> None:
     """The way for servers that give only what a branch or tag reaches."""
     git = mirror.git
     names = [name for name, commit in refs(git, mirror.folder, url) if commit == want.commit]
     if names:
         name = names[0].removesuffix("^{}")
-        git.remote(mirror.folder, url, *_FETCH, "--depth=1", REMOTE, name)
+        git.remote(mirror.folder, url, *_FETCH, *again, "--depth=1", _WHOLE, REMOTE, name)
     else:
         git.told(f"{bare_url(url)} serves no commit by its hash: fetching all of its history")
         deep = ("--unshallow",) if (mirror.folder / "shallow").exists() else ()
         everything = ("heads", "tags")
         specs = (f"+refs/{kind}/*:refs/kernforge/{kind}/*" for kind in everything)
-        git.remote(mirror.folder, url, *_FETCH, "--prune", *deep, REMOTE, *specs)
+        git.remote(mirror.folder, url, *_FETCH, *again, "--prune", *deep, _WHOLE, REMOTE, *specs)
     if not _has(mirror, want.commit):
         raise SourceError("commit-gone", f"Repository {bare_url(url)!r} does not have it")
 
@@ -216,8 +217,18 @@ def _fetch_files(mirror: Mirror, want: Want, url: str) -> None:
     except SourceError as fault:
         if fault.word not in {"by-hash-refused", "commit-gone"}:
             raise
-        again = (*alone, "--refetch", "--depth=1", REMOTE, want.commit)
+        _fetch_again(mirror, want, url)
+
+
+def _fetch_again(mirror: Mirror, want: Want, url: str) -> None:
+    """All of the commit, from servers that give no file by its hash."""
+    again = (*_FETCH, "--refetch", "--depth=1", _WHOLE, REMOTE, want.commit)
+    try:
         mirror.git.remote(mirror.folder, url, *again)
+    except SourceError as fault:
+        if fault.word != "by-hash-refused":
+            raise
+        _fetch_by_name(mirror, want, url, "--refetch")
 
 
 def _parts(hashes: Iterable[str]) -> Iterator[tuple[str, ...]]:

@@ -79,13 +79,11 @@ class Hunk:
 
     @property
     def ends_file(self) -> bool:
-        """Whether it says that the file ends with it.
+        """Whether it says that the file ends with it: no unchanged line after its last change.
 
-        A diff shows as many unchanged lines after a change as before it; fewer, and none, only
-        at the end of the file. So does a line without newline.
+        So `git apply` reads it too. A line without newline says the same.
         """
-        last = self.lines[-1].mark != " " and self.lines[0].mark == " "
-        return last or not self.lines[-1].data.endswith(b"\n")
+        return self.lines[-1].mark != " " or not self.lines[-1].data.endswith(b"\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

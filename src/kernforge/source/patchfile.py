@@ -43,6 +43,11 @@ _BLOCK = re.compile(rb"(literal|delta) (\d{1,12})")
 _MODES = {f"{mode:06o}": mode for mode in (FILE, PROGRAM, LINK)}
 _MAIL = re.compile(rb"(From |From: |Subject: |Date: )")
 _LOST = (
+    (
+        re.compile(rb'(?:---|\+\+\+) "?(?:[ab]/|/dev/null)'),
+        "'---' and '+++' lines belong together",
+        "the patch may have been cut short",
+    ),
     (re.compile(rb"@@ -\d"), "a hunk stands here, and no file is named before it", None),
     (
         re.compile(rb"\*{15}\s*$"),
@@ -178,6 +183,8 @@ def _git_section(lines: PatchLines) -> FilePatch:
         lines.take()
         _refuse_binary(lines, "the patch names a binary file without its bytes")
     else:
+        if lines.peek().startswith((b"--- ", b"+++ ")):
+            lines.fail("'---' and '+++' lines belong together", "the patch may be cut short")
         section = _git_file(lines, heads, sides, at)
         _check_whole(lines, section, _INDEX.fullmatch(heads.get("index", "")))
     return _checked(lines, section)

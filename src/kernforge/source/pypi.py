@@ -133,7 +133,8 @@ def _fetch(source: PypiSource, settings: FetchSettings, told: Told) -> None:
 
 
 def _indexes(source: PypiSource, settings: FetchSettings) -> tuple[str, ...]:
-    every = tuple(url for index in settings.indexes for url in settings.candidates(index))
+    named = [index or pypi_simple.PYPI_SIMPLE_ENDPOINT for index in settings.indexes]
+    every = tuple(url for index in named for url in settings.candidates(index))
     if not every:
         raise SourceError(
             "index-missing",

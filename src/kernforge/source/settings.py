@@ -41,6 +41,8 @@ class Limits:
         download: the largest file that is downloaded.
         tree: the most that one archive may unpack to.
         members: the most files, folders and links in one archive.
+        submodules: the most submodules of one source.
+        depth: how deep submodules may be nested.
     """
 
     connect: float = 15.0
@@ -51,6 +53,8 @@ class Limits:
     download: int = 8 * 2**30
     tree: int = 32 * 2**30
     members: int = 1_000_000
+    submodules: int = 500
+    depth: int = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,7 @@ class FetchSettings:
         mirrors: beginnings of URLs and what to write for them. The longest one that fits rules;
             several for one beginning are tried in order. Where one fits, the source itself is not
             asked.
-        indexes: addresses of package indexes, asked in order.
+        indexes: addresses of package indexes, asked in order; an empty one is the public index.
         limits: how long and how much.
     """
 

@@ -1,0 +1,123 @@
+"""The user's configuration of indexes and mirrors: where things are fetched, never what.
+
+`kernforge/config.toml` in the user's configuration folder:
+
+    indexes = ["https://index.example/simple"]
+
+    [mirrors]
+    "https://github.com/" = "https://mirror.example/github/"
+
+Without `indexes`, those of uv's and pip's settings are used.
+"""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernforge.errors import RecipeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserConfig:
+    """Indexes in the order in which they are asked, and URL prefixes with their replacement.
+
+    An empty index stands for the public one, the client library's own default.
+    """
+
+    indexes: tuple[str, ...]
+    mirrors: tuple[tuple[str, str], ...]
+
+
+def _folder(env: Mapping[str, str]) -> Path | None:
+    base = env.get("XDG_CONFIG_HOME") or (f"{env['HOME']}/.config" if env.get("HOME") else "")
+    return Path(base) if base else None
+
+
+def _own(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RecipeError("config-invalid", f"{path}: {error}", hint="it is TOML") from error
+
+
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RecipeError("config-invalid", f"{where}: indexes is a list of addresses")
+    return tuple(value)
+
+
+def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise RecipeError("config-invalid", f"{where}: mirrors maps beginnings of URLs to others")
+    return tuple(sorted(value.items()))
+
+
+def _is_named(word: str) -> bool:
+    return "=" in word and "://" not in word.split("=", 1)[0]
+
+
+def _addresses(text: str | None) -> list[str]:
+    words = (text or "").split()
+    return [word.split("=", 1)[1] if _is_named(word) else word for word in words]
+
+
+def _of_environment(env: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    first = env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL") or env.get("PIP_INDEX_URL")
+    more = env.get("UV_INDEX") or env.get("UV_EXTRA_INDEX_URL") or env.get("PIP_EXTRA_INDEX_URL")
+    return _addresses(first), _addresses(more)
+
+
+def _of_pip(files: tuple[Path, ...]) -> tuple[list[str], list[str]]:
+    first: list[str] = []
+    more: list[str] = []
+    for file in files:
+        parser = configparser.RawConfigParser(strict=False)
+        try:
+            parser.read(file, encoding="utf-8")
+        except (configparser.Error, UnicodeDecodeError, OSError):
+            continue
+        first = parser.get("global", "index-url", fallback="").split() or first
+        more += parser.get("global", "extra-index-url", fallback="").split()
+    return first, more
+
+
+def _indexes(env: Mapping[str, str], pip_files: tuple[Path, ...]) -> tuple[str, ...]:
+    first, more = _of_environment(env)
+    pip_first, pip_more = _of_pip(pip_files)
+    return tuple(dict.fromkeys([*(first or pip_first or [""]), *(more or pip_more)]))
+
+
+def read_user_config(env: Mapping[str, str]) -> UserConfig:
+    """Read what the user's environment and files say.
+
+    Args:
+        env: the user's environment.
+
+    Raises:
+        RecipeError: ``config-invalid``.
+    """
+    folder = _folder(env)
+    path = folder / "kernforge/config.toml" if folder else None
+    own = _own(path) if path else {}
+    if unknown := sorted(own.keys() - {"indexes", "mirrors"}):
+        raise RecipeError(
+            "config-invalid",
+            f"{path}: unknown key {unknown[0]!r}",
+            hint="known: indexes, mirrors",
+        )
+    pip_files = [Path("/etc/pip.conf"), Path("/etc/xdg/pip/pip.conf")]
+    if folder:
+        pip_files += [folder.parent / ".pip/pip.conf", folder / "pip/pip.conf"]
+    pip_files += [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
+    named = _texts(own["indexes"], str(path)) if "indexes" in own else ()
+    return UserConfig(
+        indexes=named or _indexes(env, tuple(pip_files)),
+        mirrors=_pairs(own.get("mirrors", {}), str(path)),
+    )

@@ -1,0 +1,81 @@
+"""Fetches a job's sources into the cache, and places them, patched, into a workspace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kernforge.build.backend import source_place
+from kernforge.build.plan import DEFAULT_EPOCH, Plan
+from kernforge.errors import SourceError
+from kernforge.pipeline.gather import placing_order, read_patches, source_folder
+from kernforge.pipeline.settings import Settings
+from kernforge.process import Runner
+from kernforge.recipe.matrix import Job
+from kernforge.recipe.model import PathSource, Source
+from kernforge.source.edits import apply_edits
+from kernforge.source.fetch import epoch, fetch, place
+from kernforge.source.patches import apply_series
+from kernforge.source.settings import Told
+from kernforge.source.tree import copy_tree, tree_hash
+
+
+def fetch_sources(job: Job, settings: Settings, *, runner: Runner, told: Told) -> int:
+    """Have all that a job's recipe pins in the cache; answers how many sources were asked for.
+
+    Raises:
+        SourceError: a source cannot be had, or is not what the recipe pins.
+        CacheError: ``disk-full`` or ``cache-unwritable``.
+    """
+    pinned = [s for _, s in job.recipe.sources if not isinstance(s, PathSource)]
+    for source in pinned:
+        fetch(source, settings.fetching, runner=runner, told=told)
+    return len(pinned)
+
+
+def source_epoch(job: Job, settings: Settings) -> int:
+    """SOURCE_DATE_EPOCH of a job whose sources are fetched: of its main source, else 2020-01-01."""
+    main = dict(job.recipe.sources)[job.recipe.main_source]
+    if isinstance(main, PathSource):
+        return DEFAULT_EPOCH
+    return epoch(main, settings.fetching) or DEFAULT_EPOCH
+
+
+def place_sources(plan: Plan, into: Path, settings: Settings, *, runner: Runner) -> str:
+    """Write all sources of a plan, patched and edited, below a folder; answers the tree's hash.
+
+    Raises:
+        SourceError: a source is not in the cache, changed since it was planned, or a patch or edit
+            does not fit exactly.
+    """
+    job = plan.job
+    for name in placing_order(job.recipe):
+        source = dict(job.recipe.sources)[name]
+        target = into / source_place(job, name)
+        _place_one(plan, name, target, settings, runner)
+        _change(source, target, settings)
+    return tree_hash(into)
+
+
+def _place_one(plan: Plan, name: str, target: Path, settings: Settings, runner: Runner) -> None:
+    source = dict(plan.job.recipe.sources)[name]
+    if not isinstance(source, PathSource):
+        place(source, settings.fetching, target, runner=runner)
+        return
+    planned = {n: pins for n, _, pins in json.loads(plan.stage("fetch").parts)["sources"]}
+    folder = source_folder(settings, source)
+    copy_tree(folder, target, exclude=source.exclude, epoch=plan.epoch or 0)
+    if tree_hash(target) != planned[name]["tree"]:
+        raise SourceError(
+            "source-changed",
+            f"{plan.job.id}: source {name!r} changed while it was read",
+            hint="build again when nothing writes to it",
+        )
+
+
+def _change(source: Source, target: Path, settings: Settings) -> None:
+    patches = read_patches(source, settings)
+    if patches:
+        apply_series(target, patches)
+    if source.edits:
+        apply_edits(target, source.edits)
