@@ -94,8 +94,8 @@ def test_one_value_is_the_rule(key, count):
 def test_with_header_changes_that_line_and_no_other():
     text = with_header(METADATA, "Version", r"1.2.3+cu130\1")
     assert text.splitlines()[2] == r"Version: 1.2.3+cu130\1"
-    changed = [pair for pair in zip(text.splitlines(), METADATA.splitlines()) if len(set(pair)) > 1]
-    assert len(changed) == 1
+    lines, old = text.splitlines(), METADATA.splitlines()
+    assert lines[:2] + lines[3:] == old[:2] + old[3:]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_a_laxer_requirement_gets_company(need):
 
 
 def test_a_requirement_that_excludes_the_torch_of_the_build():
-    with pytest.raises(VerifyError, match="compiled for torch 2.14.1") as caught:
+    with pytest.raises(VerifyError, match=r"compiled for torch 2\.14\.1$") as caught:
         with_torch("Requires-Dist: torch<2.13\n", "2.14.1", "job")
     assert caught.value.word == "requires-conflict"

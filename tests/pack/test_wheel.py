@@ -50,9 +50,7 @@ def pack(tmp_path, *, built=BUILT, changes=None, **options):
 
 def test_name_metadata_record_and_tags_agree(tmp_path):
     wheel = pack(tmp_path)
-    assert wheel.name == (
-        "tiny_ops-1.2.3+cu130.sm120a-1kf0123456789-py3-none-linux_x86_64.whl"
-    )
+    assert wheel.name == ("tiny_ops-1.2.3+cu130.sm120a-1kf0123456789-py3-none-linux_x86_64.whl")
     facts = read_wheel(wheel)
     assert (facts.name, facts.version) == ("tiny-ops", "1.2.3+cu130.sm120a")
     assert facts.build == "1kf0123456789"

@@ -86,7 +86,9 @@ def setup_with(**values: object) -> str:
 def recipe_with(*build: str, arch: str = "12.0a") -> str:
     """The recipe with more lines in its build block, for other archs."""
     text = RECIPE.replace("12.0a", arch)
-    return text.replace("  backend: setuptools\n", "".join(f"  {b}\n" for b in ("backend: setuptools", *build)))
+    return text.replace(
+        "  backend: setuptools\n", "".join(f"  {b}\n" for b in ("backend: setuptools", *build))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,9 @@ class TestLies:
         fault = refusal("download-endless", get)
         assert str(2**20) in fault.message
         assert len(web.seen) == 1
-        assert all((settings.cache / "partial" / n).stat().st_size == 0 for n in left_over(settings))
+        assert all(
+            (settings.cache / "partial" / n).stat().st_size == 0 for n in left_over(settings)
+        )
 
     def test_silence(self, get, web, settings):
         web.script = ["stall"]

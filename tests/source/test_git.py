@@ -141,9 +141,17 @@ class TestTransports:
         assert smart_http.sent < 20_000
 
     def test_thousands_of_sparse_files(self, upstream, smart_http, get):
-        files = {f"src/{i}": str(i) for i in range(6000)}
-        commit = upstream.commit({"other": "1", **files})
+        commit = upstream.history([{f"src/{i}": str(i) for i in range(6000)} | {"o": "1"}])
         assert len(tree_of(get(source(f"{smart_http.url}/up", commit, sparse=["src"])))) == 6000
+
+    def test_bytes_sent_do_not_grow_with_history(self, repositories, smart_http, get):
+        sent = []
+        for count in (2, 2000):
+            one = repositories(f"h{count}")
+            commit = one.history([{"x": str(i), f"y{i % 10}": "1"} for i in range(count)])
+            get(source(f"{smart_http.url}/h{count}", commit))
+            sent.append(smart_http.sent - sum(sent))
+        assert sent[1] < sent[0] + 1000
 
     def test_more_folders_of_a_commit_at_hand(self, upstream, smart_http, get):
         commit = upstream.commit({"a/x": "1", "b/y": "2"})

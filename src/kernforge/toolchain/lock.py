@@ -97,11 +97,14 @@ def read_lock(path: Path, text: str) -> Lock:
     if not lines or lines[0][1] != HEAD:
         raise _broken(path, 1, f"the first line is not {HEAD!r}")
     needs = tuple(line.removeprefix("# needs: ") for _, line in lines if line.startswith("# needs"))
-    pins = [_pin(path, n, line) for n, line in lines if line and not line.startswith("#")]
-    names = [pin.name for pin in pins]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise _broken(path, 1, f"{twice[0]!r} is pinned twice")
-    return Lock(path=path, needs=needs, pins=tuple(sorted(pins, key=lambda pin: pin.name)))
+    pins: dict[str, Pin] = {}
+    for number, line in lines:
+        if line and not line.startswith("#"):
+            pin = _pin(path, number, line)
+            if pin.name in pins:
+                raise _broken(path, number, f"{pin.name!r} is pinned twice")
+            pins[pin.name] = pin
+    return Lock(path=path, needs=needs, pins=tuple(pins[name] for name in sorted(pins)))
 
 
 def load_lock(path: Path, *, make: str) -> Lock:
