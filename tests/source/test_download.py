@@ -307,7 +307,7 @@ def test_certificates_of_the_environment(settings):
         assert session.verify == "/b.pem"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")  # noqa: PTH110
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_full_disk(get, settings):
     (settings.cache / "partial").mkdir(parents=True)
     (settings.cache / "partial" / HASH).symlink_to("/dev/full")

@@ -13,9 +13,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kernforge.binary.demangle_tables import LITERAL_SUFFIXES, OPERATORS, STANDARD
+from kernforge.binary.demangle_tables import LITERAL_SUFFIXES, OPERATORS, SPECIAL, STANDARD
 from kernforge.binary.mangled import Pack, Text, UnknownNameError, flatten
 from kernforge.binary.mangled_types import QUALIFIERS, REFERENCES, TypeReader
+
+# Stands for the arguments of a generic closure, whose parameters have no types of their own.
+_AUTO = (Text("auto"),)
 
 
 @dataclass(slots=True)
@@ -46,18 +49,30 @@ class _Parser(TypeReader):
 
     # Names.
 
-    def encoding(self) -> str:
+    def encoding(self, *, result: bool = True) -> str:
+        """Read a whole name; the place of a local name is told without its result."""
+        if self.peek() in {"T", "G"}:
+            return self.special_name()
         name = self.function_name()
         if self.at >= len(self.name) or self.peek() in {"E", "."}:
             return name.text
-        result = Text("")
+        left = right = ""
         if name.template and not name.special:
             given = self.type()
-            result = Text(given.left + ("" if given.open else " "), given.right)
+            if result:
+                left, right = given.left + ("" if given.open else " "), given.right
         parameters = self.parameters()
-        text = f"{result.left}{name.text}({parameters}){name.qualifiers}{result.right}"
+        text = f"{left}{name.text}({parameters}){name.qualifiers}{right}"
         self.step(text)
         return text
+
+    def special_name(self) -> str:
+        code = self.peek(2)
+        if code not in SPECIAL:
+            raise UnknownNameError
+        self.at += 2
+        inner = self.function_name().text if code == "GV" else self.type().all
+        return SPECIAL[code] + inner
 
     def function_name(self) -> _Name:
         if self.skip("N"):
@@ -80,7 +95,7 @@ class _Parser(TypeReader):
 
     def local(self) -> _Name:
         kept = self.arguments
-        scope = self.encoding()
+        scope = self.encoding(result=False)
         self.expect("E")
         if self.skip("s"):
             self.discriminator()
@@ -167,7 +182,9 @@ class _Parser(TypeReader):
 
     def closure(self) -> _Name:
         self.expect("Ul")
+        kept, self.arguments = self.arguments, _AUTO
         parameters = self.parameters()
+        self.arguments = kept
         self.expect("E")
         return _Name(f"{{lambda({parameters})#{self.sequence() + 1}}}")
 
@@ -209,6 +226,9 @@ class _Parser(TypeReader):
     def parameter(self) -> Text:
         self.expect("T")
         number = self.sequence()
+        if self.arguments is _AUTO:
+            self.uses += 1
+            return Text(f"auto:{number + 1}")
         if number >= len(self.arguments):
             raise UnknownNameError
         self.uses += 1
@@ -309,16 +329,17 @@ class _Parser(TypeReader):
         raise UnknownNameError
 
     def address(self) -> str:
-        """A function as an argument: by its name, a template with all of its types."""
+        """A function as an argument: a plain one by its name, others with all of their types."""
         kept, start, known = self.arguments, self.at, len(self.known)
+        plain = self.peek() == "N"
         name = self.function_name()
-        if name.template:
+        if plain and not name.template:
+            self.parameters()
+            text = f"&{name.text}"
+        else:
             self.at = start
             del self.known[known:]
             text = f"&({self.encoding()})"
-        else:
-            self.parameters()
-            text = f"&{name.text}"
         self.arguments = kept
         self.expect("E")
         return text

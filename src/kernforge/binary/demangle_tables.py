@@ -42,6 +42,13 @@ STANDARD = {
     "o": "std::ostream",
     "d": "std::iostream",
 }
+SPECIAL = {
+    "TV": "vtable for ",
+    "TT": "VTT for ",
+    "TI": "typeinfo for ",
+    "TS": "typeinfo name for ",
+    "GV": "guard variable for ",
+}
 # code -> (spelling, operands in an expression)
 OPERATORS = {
     "nw": ("new", 0),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 
-from kernforge.arch import parse_archs
+from kernforge.arch import parse_archs, parse_cuda
 from kernforge.cli.place import Place
 from kernforge.errors import RecipeError, SelectionError
+from kernforge.recipe.checks import WHEEL_TOOLKIT_SINCE
 from kernforge.recipe.load import find_recipes, load_recipe
 from kernforge.recipe.matrix import Job, expand, retarget
 from kernforge.recipe.model import Recipe
@@ -62,6 +63,16 @@ def blaming(option: str) -> Iterator[None]:
         raise RecipeError(error.word, f"{option}: {error.message}", hint=error.hint) from error
 
 
+def _check_toolkit(job: Job) -> None:
+    cuda = job.target.cuda
+    if job.recipe.build.toolkit == "wheels" and parse_cuda(cuda) < WHEEL_TOOLKIT_SINCE:
+        raise RecipeError(
+            "recipe-toolkit",
+            f"CUDA {cuda} has no compiler in wheels; they begin with 13.0",
+            hint=f"write toolkit: host in build of {job.recipe.name}, or name a newer CUDA",
+        )
+
+
 def choose_jobs(place: Place, names: Iterable[str], choice: Choice) -> list[Job]:
     """The jobs that names and options choose, in the order of recipe and matrix.
 
@@ -77,6 +88,8 @@ def choose_jobs(place: Place, names: Iterable[str], choice: Choice) -> list[Job]
         found += retarget(
             jobs, archs=archs, python=choice.python, torch=choice.torch, cuda=choice.cuda
         )
+    for job in found:
+        _check_toolkit(job)
     chosen = [job for job in found if choice.job in {None, job.id}]
     if not chosen:
         ids = ", ".join(job.id for job in found)

@@ -28,6 +28,7 @@ _COMMANDS = {
     "verify": ("looking", "verify"),
     "inspect": ("inspecting", "inspect"),
     "schema": ("looking", "schema"),
+    "patch": ("authoring", "patch"),
     "cache": ("caching", "cache"),
 }
 

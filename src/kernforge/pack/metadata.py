@@ -107,9 +107,15 @@ def check_version(built: str, *, exact: str | None, expect: str | None, where: s
     """Hold the version that the backend wrote against the recipe's.
 
     Raises:
-        VerifyError: ``version-mismatch`` or ``version-invalid``.
+        VerifyError: ``version-unknown``, ``version-mismatch`` or ``version-invalid``.
     """
     public = full_version(built, None).split("+")[0]
+    if public == "0.0.0" or public.startswith("0.0.0."):
+        raise VerifyError(
+            "version-unknown",
+            f"{where}: the built wheel calls itself {built!r}: upstream did not find its version",
+            hint="give version in the recipe; it is handed to setuptools-scm and its kin",
+        )
     if exact is not None and full_version(exact, None).split("+")[0] != public:
         raise VerifyError(
             "version-mismatch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernforge.errors import SelectionError
+from kernforge.errors import RecipeError, SelectionError
 from kernforge.pipeline.settings import Settings
 from kernforge.recipe.load import load_recipe
 from kernforge.recipe.matrix import Job
@@ -22,7 +22,8 @@ def required_jobs(job: Job, settings: Settings, *, way: tuple[str, ...] = ()) ->
 
     Raises:
         SelectionError: ``requires-circle``.
-        RecipeError: a required recipe is missing or not valid.
+        RecipeError: a required recipe is missing or not valid; ``requires-torch`` where it needs a
+            torch and this job has none.
     """
     found = []
     for name in job.recipe.requires:
@@ -34,6 +35,12 @@ def required_jobs(job: Job, settings: Settings, *, way: tuple[str, ...] = ()) ->
                 hint="take one of the names out of requires",
             )
         recipe = load_recipe(settings.recipes / f"{name}.yaml")
+        if recipe.matrix.torch and job.target.torch is None:
+            raise RecipeError(
+                "requires-torch",
+                f"{job.recipe.name} is built without torch and requires {name!r}, which needs one",
+                hint=f"write matrix.torch in {job.recipe.name}, as in {name}",
+            )
         torch = job.target.torch if recipe.matrix.torch else None
         found.append(Job(recipe=recipe, target=replace(job.target, torch=torch)))
     return tuple(found)

@@ -57,6 +57,22 @@ def place_sources(plan: Plan, into: Path, settings: Settings, *, runner: Runner)
     return tree_hash(into)
 
 
+def place_pristine(
+    source: Source, into: Path, settings: Settings, *, runner: Runner, told: Told
+) -> None:
+    """Write one source into a new folder as it comes, without patches and edits; fetched first.
+
+    Raises:
+        SourceError: it cannot be had.
+    """
+    if isinstance(source, PathSource):
+        folder = source_folder(settings, source)
+        copy_tree(folder, into, exclude=source.exclude, epoch=DEFAULT_EPOCH)
+        return
+    fetch(source, settings.fetching, runner=runner, told=told)
+    place(source, settings.fetching, into, runner=runner)
+
+
 def _place_one(plan: Plan, name: str, target: Path, settings: Settings, runner: Runner) -> None:
     source = dict(plan.job.recipe.sources)[name]
     if not isinstance(source, PathSource):

@@ -28,6 +28,7 @@ Kind = Literal["file", "folder", "link", "hardlink", "special"]
 
 _LONGEST_HEADER = 1 << 20
 _LONGEST_LINK = 4096
+_MOST_PADDING = 16 << 20
 _ENCRYPTED = 0x1
 _EXTENDED = frozenset(
     {
@@ -46,7 +47,6 @@ _DAMAGE = (
     lzma.LZMAError,
     zlib.error,
     EOFError,
-    gzip.BadGzipFile,
     UnicodeError,
     NotImplementedError,
     ValueError,
@@ -101,7 +101,7 @@ class _StrictInfo(tarfile.TarInfo):
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Turn what readers raise for damaged bytes into ours.
+    """Turn what readers raise for damaged bytes into ours; around each read of a member too.
 
     Raises:
         SourceError: ``archive-damaged``.
@@ -109,11 +109,20 @@ def reading(what: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise SourceError(
-            "archive-damaged",
-            f"{what} cannot be read: {str(error) or type(error).__name__}",
-            hint="fetch it again; if its SHA-256 is right, upstream's file is damaged",
-        ) from error
+        raise damaged(what, str(error) or type(error).__name__) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise damaged(what, str(error)) from error  # gzip's and bz2's own
+
+
+def damaged(what: str, why: str) -> SourceError:
+    """The fault of an archive whose bytes make no sense."""
+    return SourceError(
+        "archive-damaged",
+        f"{what} cannot be read: {why}",
+        hint="if its SHA-256 is right, upstream's file is damaged",
+    )
 
 
 def members(file: IO[bytes], what: str) -> Iterator[Member]:
@@ -141,6 +150,16 @@ def members(file: IO[bytes], what: str) -> Iterator[Member]:
                 hint="is it an error page? Look at what the address gives",
             )
         yield from _tar(stream)
+        _read_out(stream)
+
+
+def _read_out(stream: IO[bytes]) -> None:
+    """Read what follows a tar file's end mark, so that the packer's own checksum is checked."""
+    left = _MOST_PADDING
+    while left > 0 and (chunk := stream.read(1 << 16)):
+        left -= len(chunk)
+    if left <= 0:
+        raise tarfile.ReadError("it goes on after its end")
 
 
 def _decompressed(file: IO[bytes], magic: bytes) -> IO[bytes] | None:

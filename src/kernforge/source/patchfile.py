@@ -50,7 +50,7 @@ _LOST = (
     ),
     (re.compile(rb"@@ -\d"), "a hunk stands here, and no file is named before it", None),
     (
-        re.compile(rb"\*{15}\s*$"),
+        re.compile(rb'\*{15}\s*$|\*\*\* "?(?:[ab]/|/dev/null)'),
         "this is a context diff",
         "make it with 'diff -u' or 'git diff'",
     ),

@@ -22,7 +22,7 @@ from kernforge.recipe.model import PypiSource
 from kernforge.source.archive import Packed, note_time, opened, place_packed
 from kernforge.source.cache import file_place, file_sha256
 from kernforge.source.download import Download, download
-from kernforge.source.formats import Member, members
+from kernforge.source.formats import Member, members, reading
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
 from kernforge.source.web import account, open_session, reason_of
@@ -89,7 +89,8 @@ def _metadata(found: Iterator[Member], what: str) -> tuple[bool, str]:
         if (wheel or name == "PKG-INFO") and member.data is not None:
             if member.size > _LONGEST_METADATA:
                 break
-            return wheel, member.data.read(_LONGEST_METADATA).decode("utf-8", "replace")
+            with reading(what):
+                return wheel, member.data.read(_LONGEST_METADATA).decode("utf-8", "replace")
     raise SourceError(
         "distribution-other",
         f"{what} is neither an sdist nor a wheel: it holds no metadata where they have it",

@@ -62,6 +62,8 @@ def read_pair(text: bytes) -> tuple[str, str] | None:
     if first is not None:
         second = read_name(first[1].removeprefix(b" "))
         return (first[0], second) if second else None
+    if text.startswith(b'"'):
+        return None
     if text.endswith(b'"'):
         plain, _, rest = text.partition(b' "')
         second = read_name(b'"' + rest)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from kernforge.errors import SourceError
-from kernforge.source.formats import Member
+from kernforge.source.formats import Member, damaged, reading
 from kernforge.source.settings import Limits
 
 _CHUNK = 1 << 20
@@ -204,17 +204,18 @@ class _Tree:
             opened = os.open(self.base / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         got = 0
         with open(opened, "wb") as file:  # noqa: PTH123 - Path cannot open a descriptor
-            while chunk := data.read(_CHUNK):
+            while chunk := self._read(data):
                 got += len(chunk)
                 self.total += len(chunk)  # hard links too, whose size no member declares
                 _check_size(self.total, self.order)
                 file.write(chunk)
             os.fchmod(file.fileno(), mode)  # whatever the umask is
         if member.kind == "file" and got != member.size:
-            raise SourceError(
-                "archive-damaged",
-                f"{self.order.what} ends within {member.name!r}: {got} of {member.size} bytes",
-            )
+            raise damaged(self.order.what, f"{member.name!r} has {got} of {member.size} bytes")
+
+    def _read(self, data: IO[bytes]) -> bytes:
+        with reading(self.order.what):
+            return data.read(_CHUNK)
 
     def check_links(self) -> None:
         # By text alone a link may stay inside and, by way of other links, still lead out.

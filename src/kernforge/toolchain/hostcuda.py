@@ -122,6 +122,10 @@ def check_whole(root: Path, env: tuple[tuple[str, str], ...], runner: Runner) ->
             f"{root} is no whole toolkit: {missing[0]} is not there",
             hint="install the whole toolkit, or use toolkit: wheels",
         )
+    for name in _NEEDED:
+        place = (root / name).resolve()
+        if root not in place.parents:
+            raise _mixed(root, f"{name} lies in {place.parent}")
     release = _compiler_release(root, env, runner)
     libraries = _library_folder(root)
     for header, macro in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
@@ -132,6 +136,18 @@ def check_whole(root: Path, env: tuple[tuple[str, str], ...], runner: Runner) ->
     if majors and majors != {release.split(".")[0]}:
         raise _mixed(root, f"nvcc is {release}, libcudart is {', '.join(sorted(majors))}")
     return release, libraries
+
+
+def _release_among(
+    roots: tuple[Path, ...], root: Path, env: tuple[tuple[str, str], ...], runner: Runner
+) -> str | None:
+    """What one of several roots says it is: a broken one does not stand in the way of others."""
+    if len(roots) == 1:
+        return None
+    try:
+        return _compiler_release(root, env, runner)
+    except ToolchainError:
+        return "a broken nvcc"
 
 
 def choose_toolkit(
@@ -146,7 +162,7 @@ def choose_toolkit(
     env = (("PATH", path), ("LC_ALL", "C.UTF-8"))
     seen: list[str] = []
     for root in roots:
-        found = _compiler_release(root, env, runner) if len(roots) > 1 else release
+        found = _release_among(roots, root, env, runner) or release
         if found != release:
             seen.append(f"{found} in {root}")
             continue

@@ -1,0 +1,1 @@
+"""Writing and keeping recipes: new ones, patches, lint, moving pins."""
