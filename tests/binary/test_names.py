@@ -1,6 +1,6 @@
 import pytest
 
-from kernforge.binary.names import plain_name
+from kernforge.binary.names import family, plain_name
 
 
 def _mangled(space, kernel="6Kernel"):
@@ -44,3 +44,26 @@ def test_kernels_of_libraries_for_other_archs_compare_equal():
     ours = _mangled("CUB_300001_SM_1200")
     theirs = _mangled("CUB_300001_SM_800_900_1000_1200")
     assert plain_name(ours) == plain_name(theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_Z5scalePfi", "scale"),
+        ("_ZN5flash7combineILi32ELb0EEEviPKi", "flash::combine"),
+        (
+            "_ZN7cutlass13device_kernelIN5flash6MainloopILi2EEEEEvNT_6ParamsE",
+            "cutlass::device_kernel<flash::Mainloop>",
+        ),
+        (
+            "_ZN7cutlass13device_kernelIN5flash4SafeINS1_3FwdIfEEEEEEvNT_6ParamsE",
+            "cutlass::device_kernel<flash::Safe<flash::Fwd>>",
+        ),
+        ("_ZN12_GLOBAL__N_14pickIN2ns1AEEEPKT_S4_", "(anonymous namespace)::pick<ns::A>"),
+        (_mangled("CUB_300001_SM_1200"), "cub::CUB::Kernel"),
+        ("plain_c_name", "plain_c_name"),
+        ("_ZQQ", "_ZQQ"),
+    ],
+)
+def test_families(name, expected):
+    assert family(name) == expected

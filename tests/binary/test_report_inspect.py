@@ -8,6 +8,7 @@ from kernforge.binary.library import read_library
 from kernforge.binary.thing import read_folder
 from kernforge.binary.wheel import read_wheel
 from kernforge.report.inspect import (
+    KernelChoice,
     inspect_document,
     libraries_of,
     print_facts,
@@ -73,7 +74,9 @@ def test_a_wheel_is_told_by_name_tags_and_findings(tmp_path):
 
 @pytest.mark.parametrize("width", [70, 100])
 def test_kernels_by_archs(width):
-    text = shown(lambda console: print_kernels(LIBRARY, "scale", console), width)
+    text = shown(
+        lambda console: print_kernels(LIBRARY, KernelChoice(pattern="scale"), console), width
+    )
     row = next(line for line in text.splitlines() if line.startswith("_Z5scalev"))
     assert row.split() == ["_Z5scalev", "code", "ptx", "1", "trap"]
     assert "norm" not in text
@@ -81,18 +84,28 @@ def test_kernels_by_archs(width):
 
 
 def test_a_kernel_without_code_for_an_arch_is_told():
-    text = shown(lambda console: print_kernels(LIBRARY, "*norm*", console))
+    text = shown(lambda console: print_kernels(LIBRARY, KernelChoice(pattern="*norm*"), console))
     assert [line.split()[-3:] for line in text.splitlines() if line.startswith("_Z160")] == [
         ["code", "-", "-"]
     ]
 
 
+def test_kernels_are_shown_as_cpp_writes_them_on_demand():
+    choice = KernelChoice(pattern="scale", demangled=True)
+    text = shown(lambda console: print_kernels(LIBRARY, choice, console))
+    assert "scale()" in text
+    assert "_Z5scalev" not in text
+
+
 def test_nothing_is_printed_where_no_kernel_matches():
-    assert shown(lambda console: print_kernels(LIBRARY, "absent", console)) == ""
+    assert (
+        shown(lambda console: print_kernels(LIBRARY, KernelChoice(pattern="absent"), console)) == ""
+    )
 
 
 @pytest.mark.parametrize(
-    ("pattern", "count"), [(None, 2), ("scale", 1), ("*v", 2), ("_Z5*", 1), ("SCALE", 0)]
+    ("pattern", "count"),
+    [(None, 2), ("scale", 1), ("*v", 2), ("_Z5*", 1), ("SCALE", 0), ("scale()", 1)],
 )
 def test_patterns(pattern, count):
     assert len(select_kernels(LIBRARY, pattern)) == count
@@ -110,10 +123,11 @@ def test_the_document_of_a_library_has_the_shape_of_all_others():
 
 def test_the_document_lists_kernels_on_demand(tmp_path):
     facts = read_wheel(make_wheel(tmp_path, {"ops.abi3.so": DATA}))
-    document = inspect_document("w", facts, kernels=True, pattern="scale")
+    document = inspect_document("w", facts, kernels=KernelChoice(pattern="scale", demangled=True))
     assert document["libraries"][0]["kernel_archs"] == {
         "_Z5scalev": {"9.0": 0, "9.0+PTX": 0, "12.0a": 1}
     }
+    assert document["libraries"][0]["demangled"] == {"_Z5scalev": "scale()"}
     assert document["kind"] == "wheel"
 
 

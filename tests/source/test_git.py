@@ -10,9 +10,11 @@ import pytest
 from source.repositories import EPOCH, git, tree_of
 
 from kernforge.errors import SourceError, ToolchainError
+from kernforge.process import KILLED_FOR_TIME, Result
 from kernforge.recipe.model import GitSource
 from kernforge.source.cache import mirror_folder
 from kernforge.source.fetch import epoch, fetch, fetched, place
+from kernforge.source.git import fault_of
 from kernforge.source.identity import identity
 
 GONE = "0123456789abcdef0123456789abcdef01234567"
@@ -123,6 +125,17 @@ class TestPlain:
 
 
 class TestTransports:
+    def test_what_a_killed_git_left_is_cleared(self, upstream, get, settings):
+        get(source(upstream.url, upstream.commit({"x": "1"})))
+        mirror = mirror_folder(settings.cache, upstream.url)
+        second = upstream.commit({"x": "2"})
+        lock = mirror / f"refs/kernforge/commits/{second}.lock"
+        for left in (mirror / "shallow.lock", mirror / "config.lock", lock):
+            left.touch()
+        (mirror / "objects/pack/tmp_pack_1").touch()
+        assert tree_of(get(source(upstream.url, second))) == {"x": b"2"}
+        assert not list(mirror.glob("objects/pack/tmp_*"))
+
     def test_daemon(self, upstream, daemon, get):
         commit = upstream.commit({"x": "1"})
         upstream.commit({"x": "2"})
@@ -220,6 +233,31 @@ class TestTransports:
         served = f"file://{tmp_path}/served"
         base = {"file": served, "daemon": daemon, "http": smart_http.url}[kind]
         refusal("source-missing", get, source(f"{base}/other", GONE))
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("fatal: write error: No space left on device", "disk-full"),
+        ("git@h: Permission denied (publickey).", "source-auth"),
+        ("Host key verification failed.", "source-auth"),
+        ("ERROR: Repository not found.", "source-missing"),
+        ("fatal: unsafe repository: detected dubious ownership in repository", "source-refused"),
+        ("fatal: want 0123 is not valid", "by-hash-refused"),
+        ("fatal: Could not resolve host: h", "source-unreachable"),
+        ("", "source-unreachable"),
+    ],
+)
+def test_complaints_of_git(settings, said, word):
+    result = Result(returncode=128, stdout=b"", stderr=said.encode())
+    assert fault_of(result, "https://h/x", settings).word == word
+
+
+def test_silence_of_git(settings):
+    result = Result(returncode=KILLED_FOR_TIME, stdout=b"", stderr=b"")
+    fault = fault_of(result, "https://h/x", settings)
+    assert fault.word == "source-timeout"
+    assert "60 s" in fault.message
 
 
 class TestCommitAndTag:

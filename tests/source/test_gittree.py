@@ -30,11 +30,11 @@ def listing(repository):
     return read_listing(out.encode("utf-8", "surrogateescape"))
 
 
-@given(st.sets(PATHS, min_size=1, max_size=8))
+@given(paths=st.sets(PATHS, min_size=1, max_size=8))
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_root_hash_is_gits(paths, upstream):
+def test_root_hash_is_gits(upstream, paths):
     kept = {p for p in paths if not any(q.startswith(f"{p}/") for q in paths)}
     upstream.history([dict.fromkeys(kept, "x")])
     assert root_hash(listing(upstream)) == git(upstream.folder, "rev-parse", "main^{tree}")

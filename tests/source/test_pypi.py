@@ -88,14 +88,17 @@ def index(web):
 
 @pytest.fixture
 def get(settings, runner, told, tmp_path):
+    count = iter(range(9))
+
     def call(wanted, *indexes, **more):
         own = replace(settings, indexes=indexes, **more)
         fetch(wanted, own, runner=runner, told=told.append)
         assert fetched(wanted, own)
-        into = tmp_path / "tree"
+        into = tmp_path / f"tree{next(count)}"
         place(wanted, replace(own, offline=True), into, runner=runner)
         return into
 
+    call.runner = runner
     return call
 
 
@@ -122,12 +125,11 @@ def test_wheel_is_told_from_an_sdist_by_its_content(index, get):
     assert "my_kernels/__init__.py" in tree_of(get(source(WHEEL), index(FILES)))
 
 
-def test_only_the_right_file_is_downloaded_and_only_once(index, get, web, settings, runner, told):
+def test_only_the_right_file_is_downloaded_and_only_once(index, get, web):
     address = index(FILES)
     get(source(WHEEL), address)
     assert [r["path"].rpartition("/")[2] for r in web.seen[1:]] == list(FILES)[1:]
-    own = replace(settings, indexes=(address,))
-    fetch(source(WHEEL), own, runner=runner, told=told.append)
+    get(source(WHEEL), address)
     assert len(web.seen) == 2
 
 
@@ -267,29 +269,24 @@ def configured_index() -> str:
 
 
 PUBLISHED = [
-    (
-        "causal-conv1d",
-        "1.7.0",
-        "3202758494eaa7b597ce1c282dfa188889506bfcb92cad3c407d26736bfcd32b",
-        "setup.py",
+    PypiSource(
+        pypi="causal-conv1d",
+        version="1.7.0",
+        sha256="3202758494eaa7b597ce1c282dfa188889506bfcb92cad3c407d26736bfcd32b",
     ),
-    (
-        "sglang",
-        "0.5.9",
-        "11b1445bfb039c20217783850fda66a71b814391b2cf313f4e6cadc3b9fea41b",
-        "pyproject.toml",
+    PypiSource(
+        pypi="sglang",
+        version="0.5.9",
+        sha256="11b1445bfb039c20217783850fda66a71b814391b2cf313f4e6cadc3b9fea41b",
     ),
 ]
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(("name", "version", "sha", "file"), PUBLISHED)
-def test_published_sdist(settings, runner, told, tmp_path, name, version, sha, file):
-    wanted = PypiSource(pypi=name, version=version, sha256=sha)
+@pytest.mark.parametrize("wanted", PUBLISHED, ids=lambda source: source.pypi)
+def test_published_sdist(get, settings, wanted):
     env = (*settings.env, *((k, v) for k, v in os.environ.items() if k != "HOME"))
-    own = replace(settings, indexes=(configured_index(),), env=env, limits=Limits())
-    fetch(wanted, own, runner=runner, told=told.append)
-    place(wanted, replace(own, offline=True), tmp_path / "tree", runner=runner)
-    assert (tmp_path / "tree" / file).is_file()
-    assert runner.commands == []
-    assert (epoch(wanted, own) or 0) > 1_700_000_000
+    tree = get(wanted, configured_index(), env=env, limits=Limits())
+    assert (tree / "pyproject.toml").is_file()
+    assert get.runner.commands == []
+    assert (epoch(wanted, settings) or 0) > 1_700_000_000

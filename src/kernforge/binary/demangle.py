@@ -160,7 +160,7 @@ class _Parser(TypeReader):
             name = _Name(self.source_name())
         elif code == "Ut":
             self.at += 2
-            name = _Name(f"{{unnamed type#{self.sequence() + 1}}}")
+            name = _Name(f"{{unnamed type#{self.ordinal()}}}")
         elif code == "Ul":
             name = self.closure()
         elif code[:1] in {"C", "D"} and code[1:].isdigit() and scope:
@@ -186,7 +186,13 @@ class _Parser(TypeReader):
         parameters = self.parameters()
         self.arguments = kept
         self.expect("E")
-        return _Name(f"{{lambda({parameters})#{self.sequence() + 1}}}")
+        return _Name(f"{{lambda({parameters})#{self.ordinal()}}}")
+
+    def ordinal(self) -> int:
+        """``_`` is the first, ``0_`` the second, ``10_`` the twelfth."""
+        number = self.number() + 2 if self.peek().isdigit() else 1
+        self.expect("_")
+        return number
 
     def operator(self) -> _Name:
         code = self.peek(2)
@@ -246,7 +252,9 @@ class _Parser(TypeReader):
         if outermost:
             self.arguments = found
         text = ", ".join(item.all for item in flatten(Pack(found)))
-        return f"<{text} >" if text.endswith(">") else f"<{text}>"
+        # libstdc++ leaves the blank out where an empty pack stands last.
+        empty = bool(found) and isinstance(found[-1], Pack) and not flatten(found[-1])
+        return f"<{text} >" if text.endswith(">") and not empty else f"<{text}>"
 
     def argument_list(self, opening: str) -> tuple[Text | Pack, ...]:
         self.expect(opening)

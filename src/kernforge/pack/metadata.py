@@ -185,7 +185,8 @@ def _implies(need: Requirement, minor: str) -> bool:
 def with_torch(metadata: str, torch: str, where: str) -> str:
     """The metadata with torch pinned to the minor release that the wheel was compiled for.
 
-    Extensions of torch have no stable ABI between minor releases. A stricter requirement stays.
+    Extensions of torch have no stable ABI between minor releases. A stricter requirement stays,
+    and suffices where no marker limits it; one whose marker does not hold here excludes nothing.
 
     Raises:
         VerifyError: ``requires-conflict`` where upstream's requirement excludes ``torch``;
@@ -194,13 +195,14 @@ def with_torch(metadata: str, torch: str, where: str) -> str:
     minor = ".".join(torch.split(".")[:2])
     lines = _torch_lines(metadata)
     for line, need in lines:
-        if not need.specifier.contains(torch, prereleases=True):
+        here = need.marker is None or need.marker.evaluate()
+        if here and not need.specifier.contains(torch, prereleases=True):
             raise VerifyError(
                 "requires-conflict",
                 f"{where}: METADATA asks for {line!r}, the wheel is compiled for torch {torch}",
                 hint="choose another torch in matrix, or patch upstream's requirement",
             )
-    if any(_implies(need, minor) for _, need in lines):
+    if any(need.marker is None and _implies(need, minor) for _, need in lines):
         return metadata
     pinned = f"Requires-Dist: torch=={minor}.*"
     head, gap, body = metadata.replace("\r\n", "\n").partition("\n\n")

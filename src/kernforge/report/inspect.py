@@ -7,6 +7,7 @@ Room `report`: facts in, text or plain data out; reads no file. Tables fit 100 c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernforge.binary.codec import to_json
+from kernforge.binary.demangle import demangle
 from kernforge.binary.facts import Facts, Finding, Library, TreeFacts, WheelFacts
 from kernforge.binary.summary import (
     ArchSummary,
@@ -42,33 +44,53 @@ def select_kernels(library: Library, pattern: str | None) -> dict[str, dict[str,
 
     Args:
         library: the facts.
-        pattern: shell pattern, or a part of the name where it holds none of ``*?[``; None: all.
+        pattern: shell pattern, or a part of the name where it holds none of ``*?[``; it may match
+            the name as compiled or as C++ shows it. None: all kernels.
     """
     table = kernel_table(library)
     if pattern is None:
         return table
     shell = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
-    return {name: row for name, row in table.items() if fnmatchcase(name, shell)}
+    return {
+        name: row
+        for name, row in table.items()
+        if fnmatchcase(name, shell) or fnmatchcase(demangle(name) or name, shell)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelChoice:
+    """What ``--kernels`` asks for.
+
+    Attributes:
+        pattern: which kernels, or None for all.
+        demangled: whether names are shown as C++ writes them.
+    """
+
+    pattern: str | None = None
+    demangled: bool = False
 
 
 def inspect_document(
-    thing: str, facts: Facts, *, kernels: bool = False, pattern: str | None = None
+    thing: str, facts: Facts, *, kernels: KernelChoice | None = None
 ) -> dict[str, Any]:
     """One element of the array that ``--json`` prints.
 
     Args:
         thing: what was asked about, as the user wrote it.
         facts: what was read.
-        kernels: whether to list kernels (``--kernels``).
-        pattern: which of them, or None for all.
+        kernels: which kernels to list, or None for none.
     """
     document = to_json(facts)
     listed = [document] if isinstance(facts, Library) else document["libraries"]
     for item, library in zip(listed, libraries_of(facts), strict=True):
         for bulk in _BULK:
             del item[bulk]
-        if kernels:
-            item["kernel_archs"] = select_kernels(library, pattern)
+        if kernels is not None:
+            chosen = select_kernels(library, kernels.pattern)
+            item["kernel_archs"] = chosen
+            if kernels.demangled:
+                item["demangled"] = {name: demangle(name) or name for name in chosen}
     if isinstance(facts, Library):
         document = {"format": document.pop("format"), "kind": document.pop("kind")} | {
             "findings": [],
@@ -159,27 +181,28 @@ def _mark(traps: int | None) -> str:
     return f"{traps} trap" if traps else "code"
 
 
-def kernels_table(library: Library, pattern: str | None) -> Table:
+def kernels_table(library: Library, kernels: KernelChoice) -> Table:
     """Kernels x archs of one library: ``code``, ``3 trap`` (instructions), ``ptx`` or ``-``."""
     labels = [summary.label for summary in arch_summaries(library)]
     table = Table(box=None, pad_edge=False, padding=(0, 1), show_edge=False)
     table.add_column("kernel", overflow="fold", ratio=1)
     for label in labels:
         table.add_column(label, justify="right", no_wrap=True)
-    for name, row in select_kernels(library, pattern).items():
+    for name, row in select_kernels(library, kernels.pattern).items():
+        shown = (demangle(name) or name) if kernels.demangled else name
         cells = [
             "ptx" if label.endswith("+PTX") and label in row else _mark(row.get(label))
             for label in labels
         ]
-        table.add_row(Text(name), *cells)
+        table.add_row(Text(shown), *cells)
     return table
 
 
-def print_kernels(facts: Facts, pattern: str | None, console: Console) -> None:
+def print_kernels(facts: Facts, kernels: KernelChoice, console: Console) -> None:
     """Print kernels x archs of every library that has matching kernels."""
     width = min(console.width, _WIDTH)
     for library in libraries_of(facts):
-        table = kernels_table(library, pattern)
+        table = kernels_table(library, kernels)
         if table.row_count:
             console.print(Text(library.path, style="bold", overflow="fold"), width=width)
             console.print(table, width=width)

@@ -18,7 +18,7 @@ from kernforge.canonical import digest
 from kernforge.errors import SourceError
 from kernforge.process import Runner
 from kernforge.recipe.model import GitSource
-from kernforge.source.cache import disk_faults, mirror_folder, write_whole
+from kernforge.source.cache import disk_faults, locked, mirror_folder, write_whole
 from kernforge.source.formats import members
 from kernforge.source.git import Git
 from kernforge.source.gittree import (
@@ -37,7 +37,7 @@ from kernforge.source.gittree import (
 from kernforge.source.identity import identity, sparse_paths
 from kernforge.source.lfs import fetch_files, pointers, put_files, refuse_pointers
 from kernforge.source.metadata import make_repository
-from kernforge.source.mirror import Mirror, Want, fill, is_whole, mirror_of, refs
+from kernforge.source.mirror import Mirror, Want, fill, from_any, is_whole, mirror_of, refs
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
 from kernforge.source.submodules import wanted_submodules
@@ -70,11 +70,17 @@ def fetch_git(source: GitSource, settings: FetchSettings, runner: Runner, told: 
     stamp = _stamp(source, settings)
     if source.lfs and not stamp.exists():
         for part in parts:
-            for url in settings.candidates(part.want.url)[:1]:
-                fetch_files(part.mirror, part.want, url)
+            _fetch_lfs(part)
     used = [[part.mirror.folder.name, part.want.commit] for part in parts]
     with disk_faults(settings.cache):
         write_whole(stamp, json.dumps(used).encode())
+
+
+def _fetch_lfs(part: Part) -> None:
+    git, want = part.mirror.git, part.want
+    with locked(git.settings.cache, part.mirror.folder.name, git.told):
+        what = f"LFS files of {want.text}"
+        from_any(git, want.url, what, lambda url: fetch_files(part.mirror, want, url))
 
 
 def git_fetched(source: GitSource, settings: FetchSettings) -> bool:
@@ -119,15 +125,13 @@ def _check_tag(mirror: Mirror, source: GitSource, tag: str) -> None:
     if note.exists():
         return
     url = bare_url(source.git)
-    first = git.settings.candidates(source.git)[0]
-    if git.settings.offline and not first.lower().startswith("file:"):
-        raise SourceError(
-            "offline-missing",
-            f"Tag {tag!r} of {url!r} was not checked yet, and the network may not be used",
-            hint="run `kernforge fetch` with network first",
-        )
     name = f"refs/tags/{tag}"
-    found = dict(refs(git, mirror.folder, first, name, f"{name}^{{}}"))
+    found = from_any(
+        git,
+        source.git,
+        f"Where tag {tag!r} of {url!r} stands",
+        lambda one: dict(refs(mirror, one, name, f"{name}^{{}}")),
+    )
     commit = found.get(f"{name}^{{}}") or found.get(name)
     if commit is None:
         hint = "mend the recipe's tag, or leave it out"
@@ -208,10 +212,9 @@ def place_git(source: GitSource, settings: FetchSettings, into: Path, runner: Ru
 
 def _must_be_whole(mirror: Mirror, want: Want) -> None:
     if not is_whole(mirror, want):
-        where = f", submodule {want.where!r}" if want.where else ""
         raise SourceError(
             "offline-missing",
-            f"Commit {want.commit} of {bare_url(want.url)!r}{where} is not in the cache",
+            f"{want.text} is not in the cache",
             hint="run `kernforge fetch` with network first",
         )
 

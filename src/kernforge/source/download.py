@@ -22,11 +22,10 @@ from kernforge.errors import SourceError
 from kernforge.source.cache import disk_faults, file_place, file_sha256, locked
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
-from kernforge.source.web import account, open_session, reason_of
+from kernforge.source.web import BUSY, account, may_pass, open_session, reason_of
 
 _CHUNK = 1 << 16
 _SLOWEST = 1024  # bytes/s, on average over the time that counts as a stall
-_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 60.0
 
 
@@ -127,7 +126,7 @@ def _try(wanted: Download, part: Path, session: requests.Session, settings: Fetc
     except requests.exceptions.TooManyRedirects as error:
         raise _Broken(_refused(wanted, "it redirects without end"), None) from error
     except requests.RequestException as error:
-        if isinstance(error, ValueError):  # so are faults of schemes and addresses
+        if not may_pass(error):
             raise _Broken(_no_web_address(wanted), None) from error
         raise _Broken(_unreachable(wanted, reason_of(error))) from error
     except ValueError as error:
@@ -169,7 +168,7 @@ def _start(response: requests.Response, have: int, wanted: Download, part: Path)
     asked = response.headers.get("Retry-After", "")
     raise _Broken(
         _status_fault(wanted, status),
-        (float(asked) if asked.isascii() and asked.isdigit() else 0.0) if status in _BUSY else None,
+        (float(asked) if asked.isascii() and asked.isdigit() else 0.0) if status in BUSY else None,
     )
 
 
@@ -185,7 +184,7 @@ def _status_fault(wanted: Download, status: int) -> SourceError:
         return SourceError(
             "source-missing", f"{wanted.what} is not there (status {status})", hint=hint
         )
-    word = "source-unreachable" if status in _BUSY else "source-refused"
+    word = "source-unreachable" if status in BUSY else "source-refused"
     return SourceError(word, f"{wanted.what} is answered with status {status}")
 
 

@@ -84,6 +84,12 @@ def _places(data: bytes, text: bytes) -> list[int]:
 def _miscounted(data: bytes, edit: Edit, number: int, places: list[int]) -> SourceError:
     find, replace = _bytes(edit.find), _bytes(edit.replace)
     place = f"edit {number} of {edit.file!r}"
+    if len(places) == edit.count:
+        return SourceError(
+            "edit-count",
+            f"{place}: the {edit.count} places where the text is found overlap",
+            hint="make 'find' longer",
+        )
     if places:
         lines = ", ".join(str(data.count(b"\n", 0, at) + 1) for at in places[:_MOST_LINES])
         more = ", ..." if len(places) > _MOST_LINES else ""

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernforge.errors import SourceError
+from kernforge.errors import CacheError, SourceError
 from kernforge.process import KILLED_FOR_TIME, Command, Result, Runner
 from kernforge.source.redact import bare_url, redacted, secrets_of
 from kernforge.source.settings import ENV_NAMES, FetchSettings, Told
@@ -132,7 +132,9 @@ class Git:
             words: the call.
 
         Raises:
-            SourceError: a word of this module's table, or ``source-unreachable``.
+            SourceError: a word of this module's table, ``source-timeout`` or
+                ``source-unreachable``.
+            CacheError: ``disk-full``.
         """
         limits = self.settings.limits
         pause = limits.pause
@@ -185,7 +187,7 @@ def _config_env(
     return tuple(pairs)
 
 
-def fault_of(result: Result, url: str, settings: FetchSettings) -> SourceError:
+def fault_of(result: Result, url: str, settings: FetchSettings) -> SourceError | CacheError:
     """What a failed call with network means; what no entry of the table fits may pass by itself."""
     text = result.stderr.decode("utf-8", "replace")
     found = (word for mark, word in _MEANINGS if mark in text)
@@ -200,8 +202,13 @@ def fault_of(result: Result, url: str, settings: FetchSettings) -> SourceError:
         "source-missing": "is not there",
         "lfs-program": "keeps files in LFS, and the program git-lfs is not there",
         "source-timeout": f"did not answer within {settings.limits.git:g} s",
-        "disk-full": "does not fit on the disk",
     }.get(word, "cannot be reached")
+    if word == "disk-full":
+        return CacheError(
+            word,
+            f"No space is left for repository {bare_url(url)!r} in {str(settings.cache)!r}",
+            hint="free some (`kernforge cache gc`), or choose another folder with --cache",
+        )
     secrets = (*settings.secrets, *secrets_of(url))
     detail = redacted(result.complaint, secrets).splitlines()
     return SourceError(

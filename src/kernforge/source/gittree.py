@@ -19,6 +19,7 @@ GITLINK = "160000"
 """Mode of an entry that is a submodule's commit."""
 
 _LINK = "120000"
+_FILE = "100"
 _EXECUTABLE = "100755"
 
 
@@ -146,7 +147,8 @@ def _file_hash(path: Path, mode: str) -> str:
         if stat.S_ISLNK(found.st_mode):
             return object_id("blob", os.fsencode(path.readlink())) if mode == _LINK else ""
         executable = bool(found.st_mode & stat.S_IXUSR)
-        if not stat.S_ISREG(found.st_mode) or executable != (mode == _EXECUTABLE):
+        plain = stat.S_ISREG(found.st_mode) and mode.startswith(_FILE)
+        if not plain or executable != (mode == _EXECUTABLE):
             return ""
         digest = hashlib.sha1(f"blob {found.st_size}\0".encode(), usedforsecurity=False)
         with path.open("rb") as file:

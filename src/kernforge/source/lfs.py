@@ -52,7 +52,7 @@ def fetch_files(mirror: Mirror, want: Want, url: str) -> None:
         SourceError: ``lfs-program``, or as :meth:`kernforge.source.git.Git.remote`.
     """
     include = (f"--include={','.join(want.paths)}",) if want.paths else ()
-    mirror.git.remote(mirror.folder, url, "lfs", "fetch", *include, REMOTE, want.commit)
+    mirror.remote(url, "lfs", "fetch", *include, REMOTE, want.commit)
 
 
 def put_files(mirror: Mirror, base: Path, found: tuple[Pointer, ...]) -> None:

@@ -8,15 +8,18 @@ a mirror, and what git writes into its configuration is undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from kernforge.errors import SourceError
 from kernforge.source.cache import disk_faults, locked, mirror_folder, write_whole
 from kernforge.source.git import REMOTE, Git
 from kernforge.source.gittree import commit_tree
 from kernforge.source.redact import bare_url
+
+T = TypeVar("T")
 
 ATTRIBUTES = (
     b"* -export-ignore -export-subst -text -ident -filter -merge -diff"
@@ -35,7 +38,7 @@ _FETCH = (
     "--no-auto-maintenance",
 )
 _BLOBLESS = "--filter=blob:none"
-_WHOLE = "--no-filter"  # else git takes the filter of an earlier call from its configuration
+_WHOLE = "--no-filter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,12 @@ class Want:
     paths: tuple[str, ...] = ()
     where: str = ""
 
+    @property
+    def text(self) -> str:
+        """What it is, for messages."""
+        where = f", submodule {self.where!r}" if self.where else ""
+        return f"Commit {self.commit} of {bare_url(self.url)!r}{where}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
@@ -66,6 +75,19 @@ class Mirror:
     def commit_file(self, commit: str) -> Path:
         """Where the content of a fetched commit is kept, to be read without git."""
         return self.folder / "kernforge" / commit
+
+    def remote(self, url: str, *words: str) -> bytes:
+        """A call that may use the network; what git notes of it in the configuration is undone.
+
+        Raises:
+            SourceError: as :meth:`kernforge.source.git.Git.remote`.
+            CacheError: ``disk-full`` or ``cache-unwritable``.
+        """
+        try:
+            return self.git.remote(self.folder, url, *words)
+        finally:
+            with disk_faults(self.git.settings.cache):
+                write_whole(self.folder / "config", _CONFIG)
 
 
 def mirror_of(git: Git, url: str) -> Mirror:
@@ -87,24 +109,47 @@ def fill(mirror: Mirror, want: Want) -> None:
             _prepare(mirror.folder)
         if is_whole(mirror, want):
             return
-        faults = []
-        for url in _reachable(mirror, want):
-            try:
-                _fill_from(mirror, want, url)
-                break
-            except SourceError as fault:
-                faults.append(fault)
-            finally:
-                with disk_faults(git.settings.cache):
-                    write_whole(mirror.folder / "config", _CONFIG)
-        else:
-            raise _placed(faults[-1], want)
+        try:
+            from_any(git, want.url, want.text, lambda url: _fill_from(mirror, want, url))
+        except SourceError as fault:
+            raise _placed(fault, want) from fault
         _keep(mirror, want.commit)
+
+
+def from_any(git: Git, url: str, what: str, call: Callable[[str], T]) -> T:
+    """What a call gives for the first of an address's mirrors, or the address, where it succeeds.
+
+    Args:
+        git: its settings name the mirrors.
+        url: the address.
+        what: what is wanted, for the message without network.
+        call: gets the address to use.
+
+    Raises:
+        SourceError: ``offline-missing``, or what the last one tried raises.
+    """
+    urls = git.settings.candidates(url)
+    if git.settings.offline:
+        urls = tuple(one for one in urls if one.lower().startswith("file:"))
+    fault = SourceError(
+        "offline-missing",
+        f"{what} is not in the cache, and the network may not be used",
+        hint="run `kernforge fetch` with network first",
+    )
+    for one in urls:
+        try:
+            return call(one)
+        except SourceError as error:
+            git.told(error.message)
+            fault = error
+    raise fault
 
 
 def _placed(fault: SourceError, want: Want) -> SourceError:
     """The fault with the commit and submodule that it is about."""
     where = f" (submodule {want.where!r})" if want.where else ""
+    if fault.word == "offline-missing":
+        return fault
     if fault.word == "commit-gone":
         message = f"Commit {want.commit} is no longer in {bare_url(want.url)!r}{where}"
         hint = "history was rewritten, or the commit never was there; nothing else is taken for it"
@@ -118,6 +163,10 @@ def _prepare(folder: Path) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
     write_whole(folder / "config", _CONFIG)
     write_whole(folder / "info/attributes", ATTRIBUTES)
+    for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
+        lock.unlink(missing_ok=True)  # of a killed git: we hold the lock that counts
+    for draft in folder.glob("objects/pack/tmp_*"):
+        draft.unlink(missing_ok=True)
     if not (folder / "HEAD").exists():
         write_whole(folder / "HEAD", b"ref: refs/heads/none\n")
 
@@ -141,22 +190,6 @@ def _has(mirror: Mirror, commit: str) -> bool:
     return not mirror.git.local(mirror.folder, "cat-file", "-e", f"{commit}^{{tree}}").returncode
 
 
-def _reachable(mirror: Mirror, want: Want) -> Iterator[str]:
-    settings = mirror.git.settings
-    urls = settings.candidates(want.url)
-    if settings.offline:
-        urls = tuple(url for url in urls if url.lower().startswith("file:"))
-    if not urls:
-        where = f", submodule {want.where!r}" if want.where else ""
-        raise SourceError(
-            "offline-missing",
-            f"Commit {want.commit} of {bare_url(want.url)!r}{where} is not in the cache, and the "
-            "network may not be used",
-            hint="run `kernforge fetch` with network first",
-        )
-    yield from urls
-
-
 def _fill_from(mirror: Mirror, want: Want, url: str) -> None:
     mirror.git.told(f"Fetching {bare_url(url)} at {want.commit[:12]}")
     if not _has(mirror, want.commit):
@@ -173,7 +206,7 @@ def _fetch_commit(mirror: Mirror, want: Want, url: str) -> None:
     fresh = not any((mirror.folder / "objects/pack").glob("*.pack"))
     lean = _WHOLE if fresh and not want.paths else _BLOBLESS
     try:
-        mirror.git.remote(mirror.folder, url, *_FETCH, "--depth=1", lean, REMOTE, want.commit)
+        mirror.remote(url, *_FETCH, "--depth=1", lean, REMOTE, want.commit)
     except SourceError as fault:
         if fault.word != "by-hash-refused":
             raise
@@ -183,27 +216,27 @@ def _fetch_commit(mirror: Mirror, want: Want, url: str) -> None:
 def _fetch_by_name(mirror: Mirror, want: Want, url: str, *again: str) -> None:
     """The way for servers that give only what a branch or tag reaches."""
     git = mirror.git
-    names = [name for name, commit in refs(git, mirror.folder, url) if commit == want.commit]
+    names = [name for name, commit in refs(mirror, url) if commit == want.commit]
     if names:
         name = names[0].removesuffix("^{}")
-        git.remote(mirror.folder, url, *_FETCH, *again, "--depth=1", _WHOLE, REMOTE, name)
+        mirror.remote(url, *_FETCH, *again, "--depth=1", _WHOLE, REMOTE, name)
     else:
         git.told(f"{bare_url(url)} serves no commit by its hash: fetching all of its history")
         deep = ("--unshallow",) if (mirror.folder / "shallow").exists() else ()
         everything = ("heads", "tags")
         specs = (f"+refs/{kind}/*:refs/kernforge/{kind}/*" for kind in everything)
-        git.remote(mirror.folder, url, *_FETCH, *again, "--prune", *deep, _WHOLE, REMOTE, *specs)
+        mirror.remote(url, *_FETCH, *again, "--prune", *deep, _WHOLE, REMOTE, *specs)
     if not _has(mirror, want.commit):
         raise SourceError("commit-gone", f"Repository {bare_url(url)!r} does not have it")
 
 
-def refs(git: Git, folder: Path, url: str, *patterns: str) -> tuple[tuple[str, str], ...]:
+def refs(mirror: Mirror, url: str, *patterns: str) -> tuple[tuple[str, str], ...]:
     """Names and hashes of a repository's refs; an annotated tag's commit is at ``NAME^{}``.
 
     Raises:
         SourceError: as :meth:`kernforge.source.git.Git.remote`.
     """
-    text = git.remote(folder, url, "ls-remote", REMOTE, *patterns).decode("utf-8", "replace")
+    text = mirror.remote(url, "ls-remote", REMOTE, *patterns).decode("utf-8", "replace")
     rows = (line.partition("\t") for line in text.splitlines())
     return tuple((name, commit) for commit, _, name in rows if name)
 
@@ -213,7 +246,7 @@ def _fetch_files(mirror: Mirror, want: Want, url: str) -> None:
     alone = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH)
     try:
         for hashes in _parts(missing(mirror, want) or ()):
-            mirror.git.remote(mirror.folder, url, *alone, _BLOBLESS, REMOTE, *hashes)
+            mirror.remote(url, *alone, _BLOBLESS, REMOTE, *hashes)
     except SourceError as fault:
         if fault.word not in {"by-hash-refused", "commit-gone"}:
             raise
@@ -224,7 +257,7 @@ def _fetch_again(mirror: Mirror, want: Want, url: str) -> None:
     """All of the commit, from servers that give no file by its hash."""
     again = (*_FETCH, "--refetch", "--depth=1", _WHOLE, REMOTE, want.commit)
     try:
-        mirror.git.remote(mirror.folder, url, *again)
+        mirror.remote(url, *again)
     except SourceError as fault:
         if fault.word != "by-hash-refused":
             raise

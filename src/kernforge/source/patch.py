@@ -32,9 +32,8 @@ class PatchPath:
 
     def stripped(self, strip: int) -> str | None:
         """The path without its first ``strip`` folders, or None where it has no more than that."""
-        parts = [part for part in self.text.split("/") if part != "."]
-        parts = parts[max(strip - 1, 0) if self.bare else strip :]
-        return "/".join(parts) or None
+        parts = self.text.split("/")[max(strip - 1, 0) if self.bare else strip :]
+        return "/".join(part for part in parts if part != ".") or None
 
     def __str__(self) -> str:
         return self.text

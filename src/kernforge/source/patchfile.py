@@ -184,6 +184,7 @@ def _git_section(lines: PatchLines) -> FilePatch:
         _refuse_binary(lines, "the patch names a binary file without its bytes")
     else:
         if lines.peek().startswith((b"--- ", b"+++ ")):
+            lines.take()
             lines.fail("'---' and '+++' lines belong together", "the patch may be cut short")
         section = _git_file(lines, heads, sides, at)
         _check_whole(lines, section, _INDEX.fullmatch(heads.get("index", "")))
@@ -243,8 +244,10 @@ def _mode(lines: PatchLines, text: str | None) -> int | None:
 def _git_file(
     lines: PatchLines, heads: dict[str, str], sides: Sequence[PatchPath | None], at: int
 ) -> FilePatch:
+    if not sides and not {"rename from", "copy from"} & heads.keys():
+        lines.fail("the two file names cannot be told apart", "make it with quoted names")
     old, new = sides or (None, None)
-    kind = _plain_kind(old, new) if sides else Kind.RENAME
+    kind = _plain_kind(old, new)
     for verb, moved in (("rename", Kind.RENAME), ("copy", Kind.COPY)):
         if f"{verb} from" in heads or f"{verb} to" in heads:
             if not {f"{verb} from", f"{verb} to"} <= heads.keys():

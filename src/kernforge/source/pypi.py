@@ -7,6 +7,7 @@ is read by pypi-simple (over http and https), or from a folder that a ``file`` a
 from __future__ import annotations
 
 import email.parser
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from kernforge.source.download import Download, download
 from kernforge.source.formats import Member, members, reading
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
-from kernforge.source.web import account, open_session, reason_of
+from kernforge.source.web import account, may_pass, open_session, reason_of
 
 _LONGEST_METADATA = 1 << 20
 
@@ -227,11 +228,20 @@ def _status_fault(index: str, error: requests.HTTPError) -> SourceError:
 
 def _page(name: str, index: str, settings: FetchSettings) -> pypi_simple.ProjectPage:
     limits = settings.limits
+    pause = limits.pause
     with open_session(settings) as session:
         client = pypi_simple.PyPISimple(
             bare_url(index), auth=account(index, settings), session=session
         )
-        return client.get_project_page(name, timeout=(limits.connect, limits.stall))
+        for left in reversed(range(limits.tries)):
+            try:
+                return client.get_project_page(name, timeout=(limits.connect, limits.stall))
+            except requests.RequestException as error:
+                if not left or not may_pass(error):
+                    raise
+                time.sleep(pause)
+                pause *= 2
+    raise AssertionError  # pragma: no cover - the last try returns or raises
 
 
 def _page_of_folder(name: str, index: str) -> pypi_simple.ProjectPage:

@@ -112,6 +112,8 @@ def _joined(parent: str, url: str, where: str) -> str:
             slash = "/" if base[start:].startswith("/") and cut else ""
             base = base[:start] + slash + cut
         rest = rest.partition("/")[2]
+    if ".." in rest.split("/"):
+        raise _refused(where, url, f"leads above {bare_url(parent)!r}")
     return base + rest if base.endswith(":") else f"{base}/{rest}"
 
 

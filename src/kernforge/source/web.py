@@ -20,6 +20,9 @@ from kernforge.source.settings import FetchSettings
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _MOST_REDIRECTS = 10
 
+BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses of servers that may answer otherwise later."""
+
 
 class _Adapter(HTTPAdapter):
     """Chooses the proxy for each request, redirected ones too."""
@@ -91,6 +94,13 @@ def secrets_for(url: str, settings: FetchSettings) -> tuple[str, ...]:
     """What must not be shown of a request to an address."""
     found = account(url, settings)
     return (*settings.secrets, *secrets_of(url), *(found or ()))
+
+
+def may_pass(error: requests.RequestException) -> bool:
+    """Whether a request that failed may succeed later."""
+    if isinstance(error, requests.HTTPError):
+        return error.response is not None and error.response.status_code in BUSY
+    return not isinstance(error, ValueError)  # faults of schemes and addresses are
 
 
 def reason_of(error: BaseException) -> str:
