@@ -1,7 +1,6 @@
 """The texts are those of libstdc++ (`__cxa_demangle`, GCC 12), which the last tests ask itself."""
 
 import ctypes
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,6 @@ NAMES = [
     ("_Z5scalePfi", "scale(float*, int)"),
     ("_Z1kv", "k()"),
     ("_Z3varz", "var(...)"),
-    ("data", None),
     ("_ZN2ns4dataE", "ns::data"),
     ("_ZL6hiddenPKc", "hidden(char const*)"),
     ("_ZN12_GLOBAL__N_11kEv", "(anonymous namespace)::k()"),
@@ -44,10 +42,10 @@ NAMES = [
     ("_Z1kRA3_Kf", "k(float const (&) [3])"),
     ("_Z1kM1Af", "k(float A::*)"),
     ("_Z1kM1AKFviE", "k(void (A::*)(int) const)"),
-    ("_Z1kRVKPrf", "k(float* restrict const volatile&)"),
+    ("_Z1kRVKPrf", "k(float restrict* const volatile&)"),
     ("_Z1kIRfEvOT_", "void k<float&>(float&)"),
     ("_Z1kIOfEvOT_", "void k<float&&>(float&&)"),
-    ("_Z1kDv4_fDF16_Dn", "k(float __vector(4), _Float16, decltype(nullptr))"),
+    ("_Z1kDv4_fDn", "k(float __vector(4), decltype(nullptr))"),
     ("_ZNK1A1kEv", "A::k() const"),
     ("_ZNKR1A1kEv", "A::k() const &"),
     ("_ZN1AC1Ei", "A::A(int)"),
@@ -68,7 +66,6 @@ NAMES = [
     ("_Z1kIXadL_ZN2ns1fEiEEEvv", "void k<&ns::f>()"),
     ("_Z1kIXadL_Z1fiEEEvv", "void k<&(f(int))>()"),
     ("_Z1kIXtlN2ns1CELi1ELb1EEEEvv", "void k<ns::C{1, true}>()"),
-    ("_Z1kILi1EEvPAT__f", None),
     ("_ZTVN2ns1AE", "vtable for ns::A"),
     ("_ZTIPKc", "typeinfo for char const*"),
     ("_ZGVZ1kvE4data", "guard variable for k()::data"),
@@ -106,10 +103,11 @@ def _library():
 
 def test_libstdcpp_says_the_same():
     ask = _library()
-    told = [(name, ask(name)) for name, text in NAMES if text is not None]
-    assert [(n, t.replace("restrict", "restrict")) for n, t in told] == [
-        (n, t) for n, t in NAMES if t is not None
-    ]
+    assert [(name, ask(name)) for name, _ in NAMES] == NAMES
+
+
+def test_types_newer_than_the_installed_libstdcpp():
+    assert demangle("_Z1kDF16_") == "k(_Float16)"
 
 
 @pytest.mark.network
@@ -142,7 +140,8 @@ def test_published_kernels_read_as_libstdcpp_reads_them(spec, most_unknown):
         "_Z5ab",
         "_Z1kS_",
         "_Z1kT_",
-        "_ZN1aE1b",
+        "data",
+        "_ZN1aE1",
         "_Z1kIXE",
         "_Z1kLi",
         "_Z" + "N" * 5000,
@@ -163,9 +162,15 @@ def test_a_name_that_unfolds_without_end_is_given_up():
         return (digits[n // 36] if n >= 36 else "") + digits[n % 36]
 
     pairs = "".join(f"S_IS{number(n)}_S{number(n)}_E" for n in range(60))
-    begin = time.perf_counter()
+    assert demangle("_Z1kSt4pairIiiE" + pairs[:40]) is not None
     assert demangle("_Z1kSt4pairIiiE" + pairs) is None
-    assert time.perf_counter() > begin
+
+
+def test_a_long_type_said_many_times_is_given_up():
+    """A type of a thousand characters, fifty thousand times, would be fifty megabytes."""
+    long = f"_Z1k1000{'a' * 1000}"
+    assert demangle(long + "S_" * 30) == f"k({', '.join(['a' * 1000] * 31)})"
+    assert demangle(long + "S_" * 50_000) is None
 
 
 @settings(max_examples=500, deadline=None)

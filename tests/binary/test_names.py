@@ -52,7 +52,7 @@ def test_kernels_of_libraries_for_other_archs_compare_equal():
         ("_Z5scalePfi", "scale"),
         ("_ZN5flash7combineILi32ELb0EEEviPKi", "flash::combine"),
         (
-            "_ZN7cutlass13device_kernelIN5flash6MainloopILi2EEEEEvNT_6ParamsE",
+            "_ZN7cutlass13device_kernelIN5flash8MainloopILi2EEEEEvNT_6ParamsE",
             "cutlass::device_kernel<flash::Mainloop>",
         ),
         (

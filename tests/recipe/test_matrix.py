@@ -170,13 +170,13 @@ def test_cuda_error_is_none_where_they_go_together():
 
 def test_expand_text():
     text = "{cuda} {cuda_major} {torch} {torch_minor} {python} {archs} {cmake_archs} {{x}}"
-    assert expand_text(text, target(archs="12.0a+PTX 9.0")) == (
+    assert expand_text(text, target(archs="12.0a+PTX 9.0"), cuda_root="/kf/cuda") == (
         "13.0 13 2.14.1 2.14 3.11 9.0;12.0a+PTX 90-real;120a {x}"
     )
 
 
 def test_expand_text_without_torch():
-    assert expand_text("cu{cuda}", target(torch=None)) == "cu13.0"
+    assert expand_text("cu{cuda}", target(torch=None), cuda_root="") == "cu13.0"
 
 
 def test_expand_local():

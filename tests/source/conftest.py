@@ -10,7 +10,7 @@ from source.servers import FileServer, GitServer, serving, wait_for
 
 from kernforge.source.settings import FetchSettings, Limits
 
-QUICK = Limits(connect=5, stall=1, git=60, tries=3, pause=0.01, download=2**20)
+QUICK = Limits(connect=10, stall=20, git=60, tries=3, pause=0.01, download=2**20)
 
 
 @pytest.fixture

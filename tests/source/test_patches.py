@@ -265,6 +265,15 @@ def test_a_mode_that_is_another(tree):
     refused(tree, data, word="patch-mode", match="'run.sh' has mode 100755, not 100644")
 
 
+def test_a_new_file_that_is_there_with_another_mode(tree):
+    data = git("new file mode 100644", "index 0000000..e69de29")
+    (tree / "run.sh").write_bytes(b"")
+    refused(tree, data, word="patch-exists", match="'run.sh', which is there and differs")
+    moved = git("old mode 100644", "new mode 100755", "rename from x", "rename to run.sh", old="x")
+    (tree / "run.sh").chmod(0o644)
+    refused(tree, moved, word="patch-exists", match="would make 'run.sh'")
+
+
 def test_the_executable_bit_is_kept(tree):
     apply(tree, patch(hunk(1, "-#!/bin/sh", "+#!/bin/bash"), path="run.sh"))
     assert stat.S_IMODE((tree / "run.sh").stat().st_mode) == 0o755
@@ -523,3 +532,48 @@ def test_natural_order():
     assert natural_order(names) == (
         "1-a.patch", "2-a.patch", "2-b.patch", "0003-d.patch", "10-c.patch", "a.patch",
     )  # fmt: skip
+
+
+def repository(root):
+    """A repository of two commits: renames, a copy, modes, bytes, links and a file twice changed."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(root), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def call(*words):
+        who = ("-c", "user.name=A", "-c", "user.email=a@b.example")
+        done = subprocess.run(
+            ("git", *who, *words), cwd=root, env=env, capture_output=True, check=True
+        )
+        return done.stdout
+
+    call("init", "-q", "-b", "main")
+    (root / "old.cu").write_bytes(TEXT)
+    (root / "b.bin").write_bytes(BEFORE * 50)
+    (root / "gone").write_bytes(b"x")
+    call("add", ".")
+    call("commit", "-qm", "one")
+    (root / "sub").mkdir()
+    (root / "old.cu").rename(root / "sub/né w.cu")
+    (root / "sub/né w.cu").write_bytes(TEXT.replace(b"line 9\n", b"nine"))
+    (root / "sub/né w.cu").chmod(0o755)
+    (root / "b.bin").write_bytes(BEFORE * 20 + AFTER + BEFORE * 30)
+    (root / "link").symlink_to("b.bin")
+    (root / "empty").write_bytes(b"")
+    call("rm", "-q", "gone")
+    call("add", ".")
+    call("commit", "-qm", "two\n\n--- not a head\n@ nor this")
+    (root / "sub/né w.cu").write_bytes(b"0\n" + TEXT)
+    call("commit", "-qam", "three")
+    return call
+
+
+def test_mail_that_git_wrote(tmp_path):
+    """Both as one file and as two."""
+    (tmp_path / "git").mkdir()
+    call = repository(tmp_path / "git")
+    mails = [call("format-patch", "-M", "--stdout", f"{n}^..{n}") for n in ("HEAD^", "HEAD")]
+    wanted = tree_hash(tmp_path / "git")
+    call("checkout", "-q", "HEAD^^")
+    for name, series in (("two", mails), ("one", [b"".join(mails)])):
+        subprocess.run(["cp", "-a", tmp_path / "git", tmp_path / name], check=True)
+        apply(tmp_path / name, *series)
+        assert tree_hash(tmp_path / name) == wanted

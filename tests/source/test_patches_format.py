@@ -131,6 +131,14 @@ def test_crlf_within_hunks_is_content():
     assert section.hunks[0].old == (b"a\r\n",)
 
 
+BLOB = bytes(range(256)) * 3
+HASHES = b"index %b..%b 100644\n" % (b"1" * 40, b"2" * 40)
+
+
+def binary(block, index=HASHES):
+    return b"diff --git a/b.bin b/b.bin\n" + index + b"GIT binary patch\n" + block
+
+
 HEAD = b"diff --git a/one two b/one two\n"
 
 
@@ -209,6 +217,9 @@ def test_no_ops(data, match):
         (b'--- "a/k\n+++ b/k\n' + HUNK, "line 1: no file name"),
         (GIT.replace(b"+++ b/k.cu", b"+++ b/l.cu"), "'b/l.cu' is not the file that"),
         (GIT.replace(b"--- a/k.cu", b"--- /dev/null"), "'/dev/null' and 'new file mode' belong"),
+        (HEAD + b"old mode 100644\nold mode 100644\n", "'old mode' stands twice"),
+        (HEAD + b'rename from "x\n', "'rename from' stands twice or names nothing"),
+        (binary(b"words\n"), "line 4: a binary block begins with"),
         (b"diff --git a/x b/y\nrename from x\n", "'rename from' and 'rename to' belong together"),
         (b"diff --git a/x b b/y\nold mode 100644\nnew mode 100755\n", "cannot be told apart"),
         (b"diff --git a/x b/x\nold mode 100644\n", "'old mode' and 'new mode' belong together"),
@@ -246,14 +257,6 @@ def test_a_submodule_is_no_file():
     data = b"diff --git a/s b/s\nnew file mode 160000\nindex 0000000..1234567\n"
     error = refused(data, "patch-mode", "mode '160000' is not one of a file")
     assert "recipe" in error.hint
-
-
-BLOB = bytes(range(256)) * 3
-HASHES = b"index %b..%b 100644\n" % (b"1" * 40, b"2" * 40)
-
-
-def binary(block, index=HASHES):
-    return b"diff --git a/b.bin b/b.bin\n" + index + b"GIT binary patch\n" + block
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,9 @@ def failed(done, word, exit_code=6):
 
 def faults(done):
     assert done.returncode == 7, done.stderr
-    return {(fault["word"], fault["text"]) for fault in json.loads(done.stdout)[0]["verdict"]["faults"]}
+    return {
+        (fault["word"], fault["text"]) for fault in json.loads(done.stdout)[0]["verdict"]["faults"]
+    }
 
 
 def test_it_builds_offline_for_12_0_whatever_its_gencode_lists_say(plain):
@@ -135,7 +137,7 @@ def test_a_module_that_claims_to_serve_12_0_fails(plain, build):
 @pytest.mark.parametrize("name", ["repo-tinytable", "repo-tilelib"])
 def test_without_a_copy_cmake_wants_the_network(plain, build, name):
     done = build((f"    fetchcontent: {name}\n", ""))
-    assert "kernels.invalid" in failed(done, "network-wanted")
+    assert name in failed(done, "network-wanted")
 
 
 def test_without_the_policy_minimum_cmake_refuses_the_third_party(plain, build):
@@ -156,7 +158,9 @@ def test_the_wide_kernel_only_traps_on_12_0(plain):
     (image,) = [i for i in libraries(plain)[COMMON].images if "wide" in i.kernels[0].name]
     assert image.label == "12.0a"
     assert image.kernels[0].traps > 0
-    assert {k.traps for i in libraries(plain)[COMMON].images for k in i.kernels if i != image} == {0}
+    assert {k.traps for i in libraries(plain)[COMMON].images for k in i.kernels if i != image} == {
+        0
+    }
 
 
 def test_its_modules_are_stable_abi_and_want_the_driver(plain):
@@ -179,10 +183,10 @@ def test_a_plan_needs_no_network_and_no_tool(plain, standin, cache):
 
 
 def test_a_layout_that_moved_is_told_before_anything_compiles(plain, build):
-    done = build(("subdir: kernels/aot", "subdir: kernel"))
-    assert done.returncode in {4, 6}
-    assert "'kernel'" in done.stderr or "/kernel" in done.stderr
-    assert "compile" not in done.stderr.replace("compiler calls", "")
+    done = build(("subdir: kernels/aot", "subdir: standin-kernel"))
+    assert done.returncode != 0
+    assert "standin-kernel" in done.stderr
+    assert "of nvcc for" not in done.stderr
 
 
 def test_the_recipe_says_what_it_pins(standin):

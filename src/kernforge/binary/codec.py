@@ -139,7 +139,10 @@ def _from_elf(elf: ElfFacts) -> dict[str, Any]:
 def _from_image(image: Image, numbers: dict[str, int]) -> dict[str, Any]:
     kernels = None
     if image.kernels is not None:
-        kernels = [[numbers[k.name], k.code_bytes, k.traps] for k in image.kernels]
+        kernels = [
+            [numbers[k.name], k.code_bytes, k.traps, *([True] if k.matrix else [])]
+            for k in image.kernels
+        ]
     return {
         "kind": str(image.kind),
         "arch": str(image.arch),
@@ -149,6 +152,7 @@ def _from_image(image: Image, numbers: dict[str, int]) -> dict[str, Any]:
         "unpacked": image.unpacked,
         "compression": str(image.compression),
         "isa": image.isa,
+        "refusals": list(image.refusals),
         "kernels": kernels,
     }
 
@@ -225,9 +229,10 @@ def _to_image(item: dict[str, Any], names: list[str]) -> Image:
         kernels=None
         if kernels is None
         else tuple(
-            Kernel(name=names[number], code_bytes=code, traps=traps)
-            for number, code, traps in kernels
+            Kernel(name=names[number], code_bytes=code, traps=traps, matrix=bool(matrix))
+            for number, code, traps, *matrix in kernels
         ),
+        refusals=tuple(item.get("refusals", ())),  # documents of before 0.1 have none
     )
 
 

@@ -5,7 +5,10 @@ Room `binary`. Entry functions only: device functions differ between archs and m
 Facts measured on images of nvcc 13.0.88 and of published wheels: a cubin is an ELF of machine
 190; an entry function is a symbol of type FUNC whose st_other has bit 0x10 (`cuobjdump
 --dump-elf-symbols` prints those as ENTRY); its code is the whole section it stands in. From 7.0
-on an instruction has 16 bytes, and BPT.TRAP has 0x95c in its low 12 bits.
+on an instruction has 16 bytes with its operation in the low 12 bits: 0x95c is BPT.TRAP; those of
+the tensor cores were read off nvdisasm 13.x for every kind of mma, wgmma and tcgen05.mma that
+ptxas 13.0 takes, and stood for nothing else in 300 images of sgl-kernel. Texts that device code
+prints stand in `.nv.global.init`.
 """
 
 from __future__ import annotations
@@ -35,6 +38,27 @@ _ENTRY_LIMIT = 1 << 17
 _SHN_XINDEX = 0xFFFF
 _BLOCK = 1 << 20
 _TRAP_LOW, _TRAP_HIGH = 0x5C, 0x09
+_MATRIX = {  # low byte of the operation: its possible high four bits
+    0x36: {2},  # HMMA of 7.0
+    0x37: {2},  # IMMA
+    0x3C: {2},  # HMMA
+    0x3D: {2},  # BMMA
+    0x3F: {2},  # DMMA
+    0x7A: {2, 4},  # QMMA
+    0x7F: {2, 4},  # OMMA
+    0xEA: {5, 9, 13, 15},  # UTCHMMA, UTCQMMA, UTCIMMA, UTCOMMA
+    0xF0: {9, 13},  # HGMMA
+    0xF1: {9, 13},  # IGMMA
+    0xF2: {9, 13},  # BGMMA
+    0xF3: {9, 13},  # QGMMA
+}
+_MATRIX_LOW = re.compile(b"[" + re.escape(bytes(_MATRIX)) + b"]")
+_TEXTS = b".nv.global.init"
+_REFUSAL = re.compile(
+    rb"[ -~]{0,100}(?:without CUTE_ARCH_\w{1,60}_ENABLED|Arch conditional MMA instruction used"
+    rb"|not implemented|kernel only supports sm)[ -~]{0,80}"
+)
+_REFUSAL_LIMIT = 64
 _PTX_VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})", re.MULTILINE)
 _PTX_ENTRY = re.compile(rb"^[^/\n\"]{0,200}?\.entry\s+([A-Za-z0-9_$%]+)", re.MULTILINE)
 
@@ -83,6 +107,26 @@ def count_traps(code: memoryview) -> int:
     return found
 
 
+def has_matrix(code: memoryview) -> bool:
+    """Whether one of these 16-byte instructions is one of the tensor cores."""
+    for start in range(0, len(code), _BLOCK):
+        part = bytes(code[start : start + _BLOCK])
+        for match in _MATRIX_LOW.finditer(part[::16]):
+            high = 16 * match.start() + 1
+            if high < len(part) and part[high] & 0x0F in _MATRIX[match[0][0]]:
+                return True
+    return False
+
+
+def _refusals(elf: Elf) -> tuple[str, ...]:
+    """Texts with which CuTe, CUTLASS and FlashMLA refuse an arch, sorted, each once."""
+    found: set[str] = set()
+    for _, section in elf.find(_TEXTS):
+        for match in islice(_REFUSAL.finditer(elf.bytes_of(section)), _REFUSAL_LIMIT):
+            found.add(match[0].decode("ascii").lstrip("~ "))
+    return tuple(sorted(found))
+
+
 def _entry_symbols(table: memoryview) -> list[tuple[int, int, int]]:
     """(index, name offset, section index) of each entry function."""
     if len(table) % _SYMBOL.size:
@@ -113,11 +157,16 @@ def _section_of(elf: Elf, index: int, section: int, extended: memoryview) -> Sec
 
 
 def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
-    """The entry functions of a cubin, sorted by name.
+    """The entry functions of a cubin, sorted by name; see :func:`cubin_content`."""
+    return cubin_content(data, wide=wide)[0]
+
+
+def cubin_content(data: memoryview, *, wide: bool) -> tuple[tuple[Kernel, ...], tuple[str, ...]]:
+    """The entry functions of a cubin, sorted by name, and its texts of refusal.
 
     Args:
         data: the unpacked image.
-        wide: whether instructions have 16 bytes (7.0 and later), so that traps can be counted.
+        wide: whether instructions have 16 bytes (7.0 and later), so that they can be read.
 
     Raises:
         GarbledError: where header, sections, symbols or names do not fit the bytes.
@@ -127,7 +176,7 @@ def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
         raise GarbledError("kernels-garbled", f"an ELF for machine {elf.machine} is no cubin")
     symbols = elf.of_type(SHT_SYMTAB)
     if symbols is None:
-        return ()
+        return (), ()
     names = Strings(elf.bytes_of(elf.linked(symbols)))
     kernels = []
     left = 2 * len(data)
@@ -137,9 +186,15 @@ def cubin_kernels(data: memoryview, *, wide: bool) -> tuple[Kernel, ...]:
         left -= len(code)
         if left < 0:
             raise GarbledError("kernels-garbled", "entry functions share code more than once")
-        traps = count_traps(code) if wide else 0
-        kernels.append(Kernel(name=names.at(name), code_bytes=len(code), traps=traps))
-    return tuple(sorted(kernels, key=lambda kernel: kernel.name))
+        kernel = Kernel(
+            name=names.at(name),
+            code_bytes=len(code),
+            traps=count_traps(code) if wide else 0,
+            matrix=wide and has_matrix(code),
+        )
+        kernels.append(kernel)
+    refusals = _refusals(elf) if kernels else ()
+    return tuple(sorted(kernels, key=lambda kernel: kernel.name)), refusals
 
 
 def ptx_kernels(data: memoryview) -> tuple[str | None, tuple[Kernel, ...]]:

@@ -64,11 +64,14 @@ class Kernel:
         code_bytes: bytes of machine code in the kernel's own section; 0 for PTX.
         traps: trap instructions in that code; 0 for PTX and for archs below 7.0, whose
             instructions have another size.
+        matrix: whether there is a tensor core instruction in that code; False where traps are
+            not counted.
     """
 
     name: str
     code_bytes: int
     traps: int
+    matrix: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,8 @@ class Image:
         compression: how it is stored.
         isa: PTX ISA version as ``9.0`` for PTX, else None.
         kernels: entry functions sorted by name; None where they were not read.
+        refusals: texts in it with which libraries of kernels refuse an arch, sorted; they belong
+            to some of its kernels, it is not known which.
     """
 
     kind: ImageKind
@@ -97,6 +102,7 @@ class Image:
     compression: Compression
     isa: str | None = None
     kernels: tuple[Kernel, ...] | None = None
+    refusals: tuple[str, ...] = ()
 
     @property
     def serves_code(self) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from kernforge.arch import Arch
-from kernforge.binary.cubin import compiled_number, cubin_kernels, is_executable, ptx_kernels
+from kernforge.binary.cubin import compiled_number, cubin_content, is_executable, ptx_kernels
 from kernforge.binary.facts import Compression, Image, ImageKind
 from kernforge.binary.findings import FindingLog, GarbledError
 from kernforge.binary.payload import Content, Packed, unpacked
@@ -215,13 +215,14 @@ class FatbinReader:
     def _image(self, entry: _Entry, content: Content, *, registered: bool) -> Image:
         """The facts of one entry; what cannot be unpacked or parsed becomes a finding."""
         executable, isa, kernels = False, None, None
+        refusals: tuple[str, ...] = ()
         try:
             if entry.kind is ImageKind.CUBIN:
                 data = content()
                 executable = is_executable(data)
                 self._compare(entry, compiled_number(data))
                 if self._kernels:
-                    kernels = cubin_kernels(data, wide=entry.arch.number >= _WIDE_SINCE)
+                    kernels, refusals = cubin_content(data, wide=entry.arch.number >= _WIDE_SINCE)
             elif entry.kind is ImageKind.PTX:
                 isa = entry.isa
                 if self._kernels:
@@ -243,4 +244,5 @@ class FatbinReader:
             compression=entry.compression,
             isa=isa,
             kernels=kernels,
+            refusals=refusals,
         )

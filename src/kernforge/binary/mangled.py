@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _LENGTH_LIMIT = 1 << 16
 _STEP_LIMIT = 1 << 16
+_WRITTEN_LIMIT = 1 << 24
 _DIGITS = re.compile(r"\d+", re.ASCII)
 _SEQUENCE = re.compile(r"[0-9A-Z]*_", re.ASCII)
 
@@ -78,6 +79,7 @@ class Cursor(ABC):
         self.again = False
         self.known: list[_Known] = []
         self._steps = 0
+        self._written = 0
 
     def peek(self, size: int = 1) -> str:
         """The next characters, fewer at the end."""
@@ -114,7 +116,8 @@ class Cursor(ABC):
     def step(self, text: str = "") -> None:
         """Count work and length; a name that needs too much of either is given up."""
         self._steps += 1
-        if self._steps > _STEP_LIMIT or len(text) > _LENGTH_LIMIT:
+        self._written += len(text)
+        if self._steps > _STEP_LIMIT or len(text) > _LENGTH_LIMIT or self._written > _WRITTEN_LIMIT:
             raise UnknownNameError
 
     def remember(self, text: Text, uses: int, start: int | None = None) -> Text:

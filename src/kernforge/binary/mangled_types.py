@@ -81,12 +81,12 @@ class TypeReader(Cursor):
 
     def type(self) -> Text:
         """Read one type."""
-        self.step()
         self._depth += 1
         if self._depth > _DEPTH_LIMIT:
             raise UnknownNameError
         found = self._any_type()
         self._depth -= 1
+        self.step(found.all)
         return found
 
     def _any_type(self) -> Text:

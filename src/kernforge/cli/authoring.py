@@ -1,13 +1,28 @@
-"""Commands for those who write recipes: patch."""
+"""Commands for those who write recipes: new, patch."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import click
 
+from kernforge.arch import format_archs, parse_archs
+from kernforge.authoring.new import Checkout, read_checkout
 from kernforge.authoring.patchedit import abort, finish, session_of, start
-from kernforge.cli.choice import FindPlace, find_recipe
+from kernforge.authoring.start import (
+    Wish,
+    from_checkout,
+    from_repository,
+    keep,
+    patch_name,
+    resolve,
+)
+from kernforge.cli.choice import FindPlace, blaming, find_recipe
 from kernforge.cli.output import say
-from kernforge.cli.place import make_settings
+from kernforge.cli.place import git_environment, make_settings, shipped_recipes
+from kernforge.errors import SelectionError
 from kernforge.process import SystemRunner
 
 
@@ -37,3 +52,58 @@ def patch(place: FindPlace, /, name: str, *, source: str | None, what: str, **fl
     tree = start(session, settings, runner=runner, told=say)
     click.echo(str(tree))
     say(f"Edit it, then: kernforge patch {name} --continue --what WORDS")
+
+
+@click.command()
+@click.argument("url", required=False)
+@click.option("--from", "checkout", metavar="CHECKOUT", help="A checkout on disk, of any origin.")
+@click.option("--tag", metavar="TAG", help="The tag to pin; the default branch's head otherwise.")
+@click.option("--subdir", metavar="DIR", help="Where the Python project lies in the tree.")
+@click.option("--arch", metavar="LIST", default="12.0a", show_default=True, help="GPU archs.")
+@click.option("--name", metavar="NAME", help="Name of the recipe.")
+@click.option("--changes/--no-changes", "changes", default=None,
+              help="Take uncommitted changes as a patch, or leave them out.")  # fmt: skip
+@click.pass_obj
+def new(
+    place: FindPlace, /, url: str | None, *, checkout: str | None, tag: str | None, **options: Any
+) -> None:
+    """Write a first recipe for a repository, or for a checkout of unknown origin."""
+    where = place()
+    settings = make_settings(where)
+    with blaming("--arch"):
+        archs = format_archs(parse_archs(options["arch"]))
+    wish = Wish(
+        name=options["name"], subdir=options["subdir"], archs=archs, shipped=shipped_recipes()
+    )
+    runner = SystemRunner()
+    patch: tuple[str, bytes] | None = None
+    if (url is None) == (checkout is None):
+        raise SelectionError("usage", "Name either a URL or --from CHECKOUT")
+    if checkout is not None:
+        found = read_checkout(Path(checkout), env=git_environment(), runner=runner)
+        patch = _changes(found, wish, take=options["changes"])
+        name, text = from_checkout(found, wish, patch=patch[0] if patch else None)
+    else:
+        pin = resolve(str(url), tag, settings, runner=runner, told=say)
+        name, text = from_repository(pin, wish, settings, runner=runner, told=say)
+    for path in keep(name, text, patch, settings):
+        click.echo(str(path))
+    say(f"Read it, then: kernforge lock {name}, kernforge plan {name}")
+
+
+def _changes(found: Checkout, wish: Wish, *, take: bool | None) -> tuple[str, bytes] | None:
+    if found.untracked:
+        say(f"note: {len(found.untracked)} untracked files are left out: {found.untracked[0]} ...")
+    if not found.dirty or take is False:
+        return None
+    if take is None:
+        question = "The checkout has uncommitted changes. Take them as a patch?"
+        if not sys.stdin.isatty():
+            raise SelectionError(
+                "changes-undecided",
+                f"{str(found.folder)!r} has uncommitted changes",
+                hint="say --changes to take them as a patch, or --no-changes",
+            )
+        if not click.confirm(question, default=True, err=True):
+            return None
+    return patch_name(found, wish), found.dirty

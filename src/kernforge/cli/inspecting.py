@@ -9,12 +9,16 @@ from typing import Any
 import click
 from rich.console import Console
 
-from kernforge.binary.facts import Facts
 from kernforge.binary.thing import read_thing
 from kernforge.cli.output import json_option, say
 from kernforge.errors import KernforgeError
 from kernforge.report.errors import dump, error_documents, error_text
-from kernforge.report.inspect import inspect_document, print_facts, print_kernels
+from kernforge.report.inspect import (
+    KernelChoice,
+    inspect_document,
+    print_facts,
+    print_kernels,
+)
 
 
 def _search(python: str | None) -> tuple[Path, ...]:
@@ -24,30 +28,21 @@ def _search(python: str | None) -> tuple[Path, ...]:
     return tuple(sorted(prefix.glob("lib/python3*/site-packages")))
 
 
-def _print(thing: str, facts: Facts, *, kernels: bool, pattern: str | None) -> None:
-    console = Console(highlight=False)
-    print_facts(thing, facts, console)
-    if kernels:
-        print_kernels(facts, pattern, console)
-
-
 @click.command()
 @click.argument("things", nargs=-1, required=True, metavar="THING...")
-@click.option("--kernels", is_flag=True, help="List kernels x archs.")
-@click.option("--match", metavar="PATTERN", help="Only kernels like this; implies --kernels.")
+@click.option("--kernels", is_flag=False, flag_value="*", metavar="[PATTERN]",
+              help="List kernels x archs; give it behind the things.")  # fmt: skip
+@click.option("--demangle", is_flag=True, help="Show C++ names.")
 @click.option("--archs-only", is_flag=True, help="Leave the kernels unread: faster.")
-@click.option("--python", metavar="PATH", help="Where distributions are looked for.")
+@click.option("--python", metavar="PATH", help="Whose installed distributions are looked at.")
 @json_option
 def inspect(
-    things: tuple[str, ...],
-    *,
-    match: str | None,
-    python: str | None,
-    as_json: bool,
-    **flags: Any,
+    things: tuple[str, ...], *, kernels: str | None, python: str | None, **flags: bool
 ) -> None:
     """Say what files, folders, wheels or installed distributions hold, for which GPUs."""
-    listed = flags["kernels"] or match is not None
+    pattern = None if kernels == "*" else kernels
+    choice = KernelChoice(pattern=pattern, demangled=flags["demangle"]) if kernels else None
+    console = Console(highlight=False)
     answers: list[dict[str, Any]] = []
     status = 0
     for thing in things:
@@ -58,9 +53,12 @@ def inspect(
             answers += error_documents(error, thing=thing)
             say(error_text(error))
             continue
-        answers.append(inspect_document(thing, facts, kernels=listed, pattern=match))
-        if not as_json:
-            _print(thing, facts, kernels=listed, pattern=match)
-    if as_json:
+        if flags["as_json"]:
+            answers.append(inspect_document(thing, facts, kernels=choice))
+            continue
+        print_facts(thing, facts, console)
+        if choice is not None:
+            print_kernels(facts, choice, console)
+    if flags["as_json"]:
         click.echo(dump(answers))
     sys.exit(status)

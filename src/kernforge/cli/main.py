@@ -28,7 +28,9 @@ _COMMANDS = {
     "verify": ("looking", "verify"),
     "inspect": ("inspecting", "inspect"),
     "schema": ("looking", "schema"),
+    "new": ("authoring", "new"),
     "patch": ("authoring", "patch"),
+    "publish": ("publishing", "publish"),
     "cache": ("caching", "cache"),
 }
 
@@ -91,6 +93,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _call(arguments: Sequence[str]) -> int:
+    stdout = sys.stdout
     try:
         command.main(list(arguments), prog_name="kernforge", standalone_mode=False)
     except click.ClickException as error:
@@ -99,7 +102,7 @@ def _call(arguments: Sequence[str]) -> int:
             return RecipeError.exit_code
         return _report(_usage_fault(error), arguments)
     except SystemExit as leave:
-        if isinstance(leave.__context__, BrokenPipeError):  # click's own way to end
+        if sys.stdout is not stdout:  # click has put a mute stream there: the reader has left
             return _BROKEN_PIPE
         return leave.code if isinstance(leave.code, int) else 0
     return 0

@@ -60,8 +60,8 @@ def _upward(start: Path) -> Path | None:
 
 
 def _shipped() -> Path:
-    installed = Path(__file__).parent / "shipped"
-    return installed if installed.is_dir() else Path(__file__).parents[2]
+    installed = Path(__file__).parents[1] / "shipped"
+    return installed if installed.is_dir() else Path(__file__).parents[3]
 
 
 def _user_cache() -> Path | None:
@@ -144,3 +144,13 @@ def traceback_wanted() -> bool:
 def environment_names() -> tuple[str, ...]:
     """Names of the variables that are set and not empty."""
     return tuple(name for name, value in os.environ.items() if value)
+
+
+def git_environment() -> tuple[tuple[str, str], ...]:
+    """What git may know of the user when it is asked about a checkout."""
+    return tuple((n, os.environ[n]) for n in ("HOME", "PATH", "XDG_CONFIG_HOME") if n in os.environ)
+
+
+def shipped_recipes() -> Path:
+    """The folder of the recipes that come with kernforge."""
+    return _shipped() / "recipes"

@@ -277,14 +277,15 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def expand_text(text: str, target: Target) -> str:
+def expand_text(text: str, target: Target, *, cuda_root: str) -> str:
     """Fill the placeholders of ``build.cmake``, ``build.env`` or ``build.config_settings``.
 
     ``{cuda}`` is ``13.0``, ``{cuda_major}`` ``13``, ``{torch}`` ``2.14.1``, ``{torch_minor}``
     ``2.14``, ``{python}`` ``3.11``, ``{archs}`` ``9.0;12.0a``, ``{cmake_archs}``
-    ``90-real;120a-real``.
+    ``90-real;120a-real``, ``{cuda_root}`` the folder of the CUDA toolkit as the build sees it.
     """
     values = {
+        "cuda_root": cuda_root,
         "cuda": target.cuda,
         "cuda_major": target.cuda.split(".")[0],
         "python": target.python,

@@ -353,6 +353,9 @@ class Recipe(_Block):
     """How it is published."""
     requires: tuple[s.RecipeName, ...] = ()
     """Other recipes whose wheels this build needs."""
+    unconfirmed: tuple[s.Line, ...] = ()
+    """Facts that the recipe rests on and nobody could read at the pinned commits, one a line; lint
+    lists them, and no key knows them."""
 
     @property
     def main_source(self) -> str:

@@ -28,6 +28,7 @@ _MEANINGS = {
     "cmake_archs": ("the archs as CMake spells them, as `90-real;120a-real`", None),
     "cuda": ("CUDA release, as `13.0`", "as `130`"),
     "cuda_major": ("its first number, as `13`", None),
+    "cuda_root": ("folder of the CUDA toolkit, as the build sees it", None),
     "python": ("Python version, as `3.11`", "as `311`"),
     "torch": ("torch version, as `2.14.1`", "as `2.14.1`"),
     "torch_minor": ("its first two numbers, as `2.14`", "as `2.14`"),

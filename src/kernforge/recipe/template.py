@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from kernforge.errors import RecipeError
 from kernforge.recipe.fault import near_hint
 
-BUILD_NAMES = ("archs", "cmake_archs", "cuda", "cuda_major", "python", "torch", "torch_minor")
+BUILD_NAMES = (
+    "archs",
+    "cmake_archs",
+    "cuda",
+    "cuda_major",
+    "cuda_root",
+    "python",
+    "torch",
+    "torch_minor",
+)
 """What ``build.cmake``, ``build.env`` and ``build.config_settings`` may name."""
 
 LOCAL_NAMES = ("archs", "cuda", "python", "torch", "torch_minor")

@@ -77,14 +77,13 @@ def download(wanted: Download, settings: FetchSettings, told: Told) -> Path:
 
 
 def _from_first(wanted: Download, part: Path, settings: FetchSettings, told: Told) -> None:
-    faults: list[SourceError] = []
-    for url in settings.candidates(wanted.url):
+    *others, last = settings.candidates(wanted.url)
+    for url in others:
         try:
             return _from_one(replace(wanted, url=url), part, settings, told)
         except SourceError as fault:
-            faults.append(fault)
-            told(f"{bare_url(url)}: {fault.message}")
-    raise faults[-1]
+            told(f"{bare_url(url)}: {fault.message}; asking the next mirror")
+    return _from_one(replace(wanted, url=last), part, settings, told)
 
 
 def _from_one(wanted: Download, part: Path, settings: FetchSettings, told: Told) -> None:

@@ -51,8 +51,10 @@ _CONFIG = (
     ("fetch.prune", "false"),
     ("transfer.bundleURI", "false"),
     ("credential.interactive", "false"),
+    ("fetch.unpackLimit", "1"),
     ("tar.umask", "0022"),
 )
+_FULL = b"No space left on device"
 _TRANSPORTS = "https:http:ssh:git:file"
 
 _MEANINGS = (
@@ -112,8 +114,15 @@ class Git:
 
         Raises:
             SourceError: ``git-failed``.
+            CacheError: ``disk-full``.
         """
         result = self.local(folder, *words)
+        if _FULL in result.stderr:
+            raise CacheError(
+                "disk-full",
+                f"No space is left for what git {words[0]} writes",
+                hint="free some (`kernforge cache gc`), or choose another folder with --cache",
+            )
         if result.returncode:
             raise SourceError(
                 "git-failed",

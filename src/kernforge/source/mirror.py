@@ -28,7 +28,7 @@ ATTRIBUTES = (
 """Strongest layer of git's attributes: whatever a tree's own say, files are as they were stored."""
 
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
-_AT_ONCE = 5000  # hashes in one call; 205 kB, well within what arguments may hold
+_AT_ONCE = 2000  # hashes in one call; 82 kB, well within what arguments may hold
 _FETCH = (
     "fetch",
     "--quiet",
@@ -140,8 +140,9 @@ def from_any(git: Git, url: str, what: str, call: Callable[[str], T]) -> T:
         try:
             return call(one)
         except SourceError as error:
-            git.told(error.message)
             fault = error
+            if one != urls[-1]:
+                git.told(f"{error.message}; asking the next mirror")
     raise fault
 
 
@@ -165,7 +166,7 @@ def _prepare(folder: Path) -> None:
     write_whole(folder / "info/attributes", ATTRIBUTES)
     for lock in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock")):
         lock.unlink(missing_ok=True)  # of a killed git: we hold the lock that counts
-    for draft in folder.glob("objects/pack/tmp_*"):
+    for draft in folder.glob("objects/*/tmp_*"):
         draft.unlink(missing_ok=True)
     if not (folder / "HEAD").exists():
         write_whole(folder / "HEAD", b"ref: refs/heads/none\n")
@@ -276,3 +277,13 @@ def _keep(mirror: Mirror, commit: str) -> None:
     mirror.git.must(mirror.folder, "update-ref", f"refs/kernforge/commits/{commit}", commit)
     with disk_faults(mirror.git.settings.cache):
         write_whole(mirror.commit_file(commit), data)
+
+
+def remote_refs(git: Git, url: str, *patterns: str) -> tuple[tuple[str, str], ...]:
+    """As :func:`refs`, of an address that need not have been used before."""
+    mirror = mirror_of(git, url)
+    with locked(git.settings.cache, mirror.folder.name, git.told):
+        with disk_faults(git.settings.cache):
+            _prepare(mirror.folder)
+        addresses = git.settings.candidates(url)
+        return refs(mirror, addresses[0], *patterns)

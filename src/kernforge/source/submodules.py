@@ -113,7 +113,7 @@ def _joined(parent: str, url: str, where: str) -> str:
             base = base[:start] + slash + cut
         rest = rest.partition("/")[2]
     if ".." in rest.split("/"):
-        raise _refused(where, url, f"leads above {bare_url(parent)!r}")
+        raise _refused(where, url, "leads upwards in its midst")
     return base + rest if base.endswith(":") else f"{base}/{rest}"
 
 

@@ -1,0 +1,1 @@
+"""Publishing: a static index made from the wheels' bytes, upload, installation, CI matrices."""

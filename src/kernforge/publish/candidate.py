@@ -1,0 +1,285 @@
+"""A wheel that asks to be published: read from its bytes, held against its target and verdict.
+
+Room `publish`. Nothing of the wheel is executed. What an index says of a wheel is read here from
+the wheel itself; only the verdict's answers come from outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from kernforge.arch import canonical, parse_arch
+from kernforge.binary.wheel import read_wheel
+from kernforge.errors import KernforgeError, PublishError
+from kernforge.pack.archive import checked_members
+from kernforge.pack.metadata import header, parse_wheel_name
+from kernforge.publish.listing import FILE_NAME, Claim, Listed
+from kernforge.verify.policy import Verdict
+
+_TEXT_LIMIT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a wheel's own ``build.json`` says of it.
+
+    Attributes:
+        recipe: name of the recipe.
+        job: id of the job.
+        build_key: 64 hex digits.
+        archs: canonical, as ``12.0a``.
+        cuda: as ``13.0``.
+        torch: as ``2.14.1``, or None.
+        python: as ``3.11``.
+        document: the whole, as read.
+    """
+
+    recipe: str
+    job: str
+    build_key: str
+    archs: tuple[str, ...]
+    cuda: str
+    torch: str | None
+    python: str
+    document: dict[str, Any]
+
+    @property
+    def leaf(self) -> str:
+        """Where it stands in an index: by CUDA, torch's minor release and arch set."""
+        tokens = ".".join(parse_arch(arch).token for arch in self.archs)
+        torch = [f"torch{'.'.join(self.torch.split('.')[:2])}"] if self.torch else []
+        return "/".join([f"cu{self.cuda.replace('.', '')}", *torch, f"sm{tokens}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A wheel that may be published: where it lies, its texts, and its record.
+
+    Attributes:
+        path: the wheel.
+        metadata: its METADATA, as it stands in the wheel.
+        provenance: the statement to lay beside it, or None.
+        listed: its record; ``published`` is empty.
+    """
+
+    path: Path
+    metadata: bytes
+    provenance: bytes | None
+    listed: Listed
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_texts(wheel: Path) -> dict[str, bytes]:
+    """The texts of a wheel's dist-info folder by file name: METADATA, build.json and so on.
+
+    Raises:
+        PublishError: ``wheel-unsound`` where it is no whole wheel, or names lead out of it.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for info in checked_members(archive, wheel):
+                folder, _, name = info.filename.partition(".dist-info/")
+                if name and "/" not in folder and info.file_size <= _TEXT_LIMIT:
+                    found[name] = archive.read(info)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        raise unsound(wheel, f"it cannot be read: {error}") from error
+    except KernforgeError as error:
+        raise unsound(wheel, error.message) from error
+    return found
+
+
+def unsound(wheel: Path, why: str) -> PublishError:
+    """The one way to tell of a wheel that must not be served."""
+    return PublishError("wheel-unsound", f"{wheel.name} is not published: {why}")
+
+
+def read_built(wheel: Path, texts: dict[str, bytes]) -> Built:
+    """What ``build.json`` in a wheel says.
+
+    Raises:
+        PublishError: ``wheel-foreign`` where there is none, or it is not one of ours.
+    """
+    try:
+        document = json.loads(texts["build.json"])
+        build = document["stages"]["build"]
+        torch = build["torch"]
+        return Built(
+            recipe=_word(document["recipe"]),
+            job=_word(document["job"]),
+            build_key=_word(document["build_key"]),
+            archs=tuple(str(a) for a in canonical(parse_arch(_word(x)) for x in build["archs"])),
+            cuda=_word(build["cuda"]),
+            torch=None if torch is None else _word(torch),
+            python=_word(document["stages"]["env"]["python"]),
+            document=document,
+        )
+    except (KeyError, ValueError, TypeError, RecursionError, KernforgeError) as error:
+        why = "it holds no build.json" if "build.json" not in texts else "its build.json is garbled"
+        raise PublishError(
+            "wheel-foreign",
+            f"{wheel.name} was not built by kernforge: {why}",
+            hint="only ours are published; `kernforge verify` reads any wheel",
+        ) from error
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise TypeError(value)
+    return value
+
+
+def check_whole(wheel: Path) -> None:
+    """Hold every byte of a wheel against its own RECORD and names.
+
+    Raises:
+        PublishError: ``wheel-unsound`` with all that is wrong as its detail.
+    """
+    try:
+        findings = read_wheel(wheel, kernels=False).findings
+    except KernforgeError as error:
+        raise unsound(wheel, error.message) from error
+    if findings:
+        detail = tuple(finding.text for finding in findings)
+        raise PublishError(
+            "wheel-unsound", f"{wheel.name} is not published: {detail[0]}", detail=detail
+        )
+
+
+def claims_of(verdict: Verdict) -> tuple[Claim, ...]:
+    """What a verdict says of each device."""
+    return tuple(
+        Claim(
+            device=str(device.device),
+            levels=tuple((level, answer.value) for level, answer in device.levels),
+        )
+        for device in verdict.devices
+    )
+
+
+def check_verdict(wheel: Path, verdict: Verdict) -> None:
+    """Let through only what reaches the level that its recipe demands.
+
+    Raises:
+        PublishError: ``wheel-short`` with every fault as its detail.
+    """
+    if verdict.passed:
+        return
+    faults = tuple(fault.text for fault in verdict.faults)
+    why = faults[0] if faults else "the level is not verified"
+    raise PublishError(
+        "wheel-short",
+        f"{wheel.name} does not reach {verdict.require!r}: {why}",
+        hint="nothing was published; `kernforge build` shows the whole verdict",
+        detail=faults,
+    )
+
+
+def _check_target(wheel: Path, metadata: str, built: Built) -> None:
+    """Refuse a wheel that no installer would put where it was built for."""
+    for need in header(metadata, "Requires-Dist"):
+        try:
+            wanted = Requirement(need)
+        except InvalidRequirement as error:
+            raise unsound(wheel, f"METADATA asks for {need!r}, which is no requirement") from error
+        is_torch = canonicalize_name(wanted.name) == "torch" and wanted.marker is None
+        if is_torch and built.torch and not wanted.specifier.contains(built.torch, True):
+            raise _excluded(wheel, need, f"torch {built.torch}")
+    for versions in header(metadata, "Requires-Python"):
+        try:
+            allowed = SpecifierSet(versions)
+        except InvalidSpecifier as error:
+            raise unsound(wheel, f"METADATA requires Python {versions!r}") from error
+        if not allowed.contains(f"{built.python}.99"):
+            raise _excluded(wheel, f"Python {versions}", f"Python {built.python}")
+
+
+def _excluded(wheel: Path, need: str, target: str) -> PublishError:
+    return PublishError(
+        "target-excluded",
+        f"{wheel.name} asks for {need!r} and was built for {target}: nobody could install it",
+        hint="patch upstream's requirement, or choose another target",
+    )
+
+
+def make_candidate(wheel: Path, verdict: Verdict, *, provenance: bytes | None) -> Candidate:
+    """Read and check a wheel that is to be published.
+
+    Args:
+        wheel: the file.
+        verdict: what was found of it.
+        provenance: the text of its statement, or None.
+
+    Raises:
+        PublishError: ``wheel-unsound``, ``wheel-foreign``, ``wheel-short``, ``target-excluded`` or
+            ``provenance-differs``.
+    """
+    if FILE_NAME.fullmatch(wheel.name) is None:
+        raise unsound(wheel, "its name holds characters that no index serves")
+    check_whole(wheel)
+    texts = read_texts(wheel)
+    built = read_built(wheel, texts)
+    check_verdict(wheel, verdict)
+    metadata = texts["METADATA"].decode("utf-8", "replace")
+    _check_target(wheel, metadata, built)
+    sha256 = file_sha256(wheel)
+    if provenance is not None:
+        check_provenance(wheel, sha256, provenance)
+    name = parse_wheel_name(wheel.name)
+    listed = Listed(
+        file=wheel.name,
+        project=str(canonicalize_name(name.distribution)),
+        version=name.version,
+        leaf=built.leaf,
+        sha256=sha256,
+        size=wheel.stat().st_size,
+        metadata_sha256=hashlib.sha256(texts["METADATA"]).hexdigest(),
+        provenance_sha256=None if provenance is None else hashlib.sha256(provenance).hexdigest(),
+        requires_python=next(iter(header(metadata, "Requires-Python")), None),
+        summary=next(iter(header(metadata, "Summary")), ""),
+        recipe=built.recipe,
+        job=built.job,
+        build_key=built.build_key,
+        archs=built.archs,
+        cuda=built.cuda,
+        torch=built.torch,
+        python=built.python,
+        require=verdict.require,
+        claims=claims_of(verdict),
+        published="",
+    )
+    return Candidate(path=wheel, metadata=texts["METADATA"], provenance=provenance, listed=listed)
+
+
+def check_provenance(wheel: Path, sha256: str, statement: bytes) -> None:
+    """Hold a provenance statement against the wheel that it lies beside.
+
+    Raises:
+        PublishError: ``provenance-differs``.
+    """
+    try:
+        subjects = json.loads(statement)["subject"]
+        told = {subject["digest"]["sha256"] for subject in subjects}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        told = set()
+    if told != {sha256}:
+        raise PublishError(
+            "provenance-differs",
+            f"The provenance beside {wheel.name} is not of these bytes",
+            hint="build it again, or take the statement away",
+        )
