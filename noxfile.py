@@ -69,4 +69,4 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def generate(session: nox.Session) -> None:
     """Write the schema and the reference page from the recipe model."""
-    session.run(program(session, "python"), "-m", "kernforge.recipe.schema", "docs")
+    session.run(program(session, "kernforge"), "schema", "--write", "docs")

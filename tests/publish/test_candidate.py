@@ -54,7 +54,7 @@ def test_a_changed_member_is_refused(tmp_path):
 
 def test_an_added_member_is_refused(tmp_path):
     wheel = rewritten(write_offer(tmp_path), {"extra.pth": b"import os\n"})
-    with pytest.raises(PublishError, match="RECORD does not list 'extra.pth'"):
+    with pytest.raises(PublishError, match=r"RECORD does not list 'extra.pth'"):
         candidate(wheel)
 
 
@@ -98,7 +98,7 @@ def test_a_name_that_no_index_serves_is_refused(tmp_path, name):
 
 def test_a_wheel_of_others_is_refused(tmp_path):
     wheel = write_offer(tmp_path, key="")
-    with pytest.raises(PublishError, match="its build.json is garbled") as found:
+    with pytest.raises(PublishError, match=r"its build.json is garbled") as found:
         candidate(wheel)
     assert found.value.word == "wheel-foreign"
 

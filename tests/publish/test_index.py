@@ -14,10 +14,11 @@ from kernforge.publish.listing import Listed
 def wheels(tmp_path) -> tuple[Listed, ...]:
     from dataclasses import replace
 
-    first = candidate(write_offer(tmp_path, requires_python=">=3.10,<3.14")).listed
+    made = candidate(write_offer(tmp_path, requires_python=">=3.10,<3.14")).listed
+    first = replace(made, published="2026-11-30T00:00:00Z")
     other = candidate(write_offer(tmp_path, archs=["9.0"], version="1.2.3+cu130.sm90")).listed
     old = replace(first, file=first.file.replace("1.2.3", "1.2.2"), version="1.2.2+cu130.sm120a",
-                  yanked='broken "badly" & <b>', published="2026-11-30T00:00:00Z")  # fmt: skip
+                  yanked='broken "badly" & <b>')  # fmt: skip
     return first, other, old
 
 

@@ -257,7 +257,7 @@ def lint_libraries(recipe: Recipe, libraries: tuple[Library, ...]) -> tuple[Rema
         held = {str(i.arch) for i in library.images if i.serves_code and i.kernels}
         for archs in {target.archs for target in targets(recipe.matrix)}:
             if all(str(arch).removesuffix("+PTX") in held for arch in archs):
-                text = f"{library.path} holds kernels for {format_archs(archs)}: target could be claimed"
+                text = f"{library.path} holds kernels for {format_archs(archs)}: claim target"
                 place = f"verify.extensions.{glob}"
                 found.append(Remark(word="verify-less", place=place, text=text))
     return tuple(found)

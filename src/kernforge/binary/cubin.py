@@ -36,7 +36,7 @@ _FUNC = 2
 _ENTRY_BIT = 0x10
 _ENTRY_LIMIT = 1 << 17
 _SHN_XINDEX = 0xFFFF
-_BLOCK = 1 << 20
+_BLOCK = 1 << 15
 _TRAP_LOW, _TRAP_HIGH = 0x5C, 0x09
 _MATRIX = {  # low byte of the operation: its possible high four bits
     0x36: {2},  # HMMA of 7.0

@@ -29,7 +29,7 @@ _RATIO_FREE = 1 << 20
 _TOTAL_RATIO = 64
 _TOTAL_FREE = 1 << 30
 _THREAD_FROM = 4 << 20
-_AHEAD, _AHEAD_BYTES = 3, 256 << 20
+_AHEAD, _AHEAD_BYTES = 2, 256 << 20
 _REUSE_FROM, _REUSE_TO = 1 << 20, 64 << 20
 _UNREADABLE = "image-unreadable"
 

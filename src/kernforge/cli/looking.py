@@ -16,7 +16,7 @@ from kernforge.cli.output import json_option, say
 from kernforge.errors import KernforgeError, VerifyError
 from kernforge.recipe.load import find_recipes
 from kernforge.recipe.matrix import expand
-from kernforge.recipe.schema import schema_text
+from kernforge.recipe.schema import reference_text, schema_text
 from kernforge.report.documents import verdict_document
 from kernforge.report.errors import dump, error_documents, error_text
 from kernforge.report.terminal import verdict_text
@@ -110,6 +110,15 @@ def verify(
 
 
 @click.command()
-def schema() -> None:
+@click.option("--write", metavar="DIR", help="Write it, and the reference page, into a folder.")
+def schema(*, write: str | None) -> None:
     """Print the JSON Schema of recipes, for editors."""
-    click.echo(schema_text().rstrip())
+    if write is None:
+        click.echo(schema_text().rstrip())
+        return
+    for name, text in (
+        ("recipe.schema.json", schema_text()),
+        ("recipe-reference.md", reference_text()),
+    ):
+        (Path(write) / name).write_text(text, encoding="utf-8")
+        click.echo(str(Path(write) / name))

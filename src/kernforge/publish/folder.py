@@ -62,16 +62,20 @@ def faults_told(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise PublishError(
-                "index-full",
-                f"No space is left for the index {str(root)!r}; it stays as it was",
-                hint="free some; every wheel is kept once and never removed",
-            ) from error
-        raise PublishError(
-            "index-unwritable",
-            f"The index {str(root)!r} cannot be written: {error.strerror or error}",
-        ) from error
+        raise _fault(error, root) from error
+
+
+def _fault(error: OSError, root: Path) -> PublishError:
+    if error.errno in _NO_SPACE:
+        return PublishError(
+            "index-full",
+            f"No space is left for the index {str(root)!r}; it stays as it was",
+            hint="free some; every wheel is kept once and never removed",
+        )
+    return PublishError(
+        "index-unwritable",
+        f"The index {str(root)!r} cannot be written: {error.strerror or error}",
+    )
 
 
 @contextlib.contextmanager
@@ -88,19 +92,23 @@ def claimed(root: Path, *, waiting: Waiting) -> Iterator[None]:
             for folder in (root, root / _GENERATIONS):
                 folder.chmod(0o755)  # a web server reads it, whatever our umask
     lock, waited = FileLock(root / ".lock"), 0.0
-    while True:
-        try:
-            with faults_told(root):
-                lock.acquire(timeout=_POLL_SECONDS)
-        except Timeout:
-            waiting(waited)
-            waited += _POLL_SECONDS
-        else:
-            break
+    while not _taken(lock, root):
+        waiting(waited)
+        waited += _POLL_SECONDS
     try:
         yield
     finally:
         lock.release()
+
+
+def _taken(lock: FileLock, root: Path) -> bool:
+    try:
+        lock.acquire(timeout=_POLL_SECONDS)
+    except Timeout:  # an OSError too, and no fault
+        return False
+    except OSError as error:
+        raise _fault(error, root) from error
+    return True
 
 
 def _check_ours(root: Path) -> None:
