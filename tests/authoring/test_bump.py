@@ -44,7 +44,7 @@ def test_a_version_that_is_not_the_tags_stays():
 
 
 def test_a_tag_that_is_not_there_is_refused():
-    with pytest.raises(SourceError, match="'https://example.org/up' has no tag 'v9'") as error:
+    with pytest.raises(SourceError, match=r"'https://example\.org/up' has no tag 'v9'") as error:
         bump(TEXT, recipe(), "v9", TAGS)
     assert error.value.word == "tag-missing"
 

@@ -19,7 +19,10 @@ from kernforge.binary.facts import (
 from kernforge.errors import VerifyError
 
 FINDING = Finding(word="w", text="t é")
-KERNELS = (Kernel(name="k1", code_bytes=16, traps=1), Kernel(name="k2", code_bytes=0, traps=0))
+KERNELS = (
+    Kernel(name="k1", code_bytes=16, traps=1, matrix=True),
+    Kernel(name="k2", code_bytes=0, traps=0),
+)
 
 
 def image(**changes):
@@ -32,6 +35,7 @@ def image(**changes):
         "unpacked": 20,
         "compression": Compression.ZSTD,
         "kernels": KERNELS,
+        "refusals": ("not implemented",),
     }
     return Image(**(values | changes))
 

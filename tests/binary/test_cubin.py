@@ -1,6 +1,12 @@
 import pytest
 
-from kernforge.binary.cubin import count_traps, cubin_kernels, is_executable, ptx_kernels
+from kernforge.binary.cubin import (
+    cubin_content,
+    cubin_kernels,
+    is_executable,
+    ptx_kernels,
+    read_code,
+)
 from kernforge.binary.facts import Kernel
 from kernforge.binary.findings import GarbledError
 
@@ -34,7 +40,54 @@ def test_traps_are_not_counted_where_instructions_have_eight_bytes():
     ],
 )
 def test_trap_instructions_are_told_by_twelve_bits(code, traps):
-    assert count_traps(memoryview(code)) == traps
+    assert read_code(memoryview(code)) == (traps, False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        (0x23C, True),  # HMMA
+        (0x47A, True),  # QMMA
+        (0x5EA, True),  # UTCHMMA
+        (0xDF0, True),  # HGMMA
+        (0x33C, False),
+        (0x95C, False),
+        (0x947, False),  # BRA
+    ],
+)
+def test_matrix_instructions_are_told_by_twelve_bits(operation, answer):
+    code = EXIT * 5000 + (operation | 0x7000).to_bytes(16, "little")
+    assert read_code(memoryview(code))[1] is answer
+    assert read_code(memoryview(bytes(8) + code))[1] is False
+
+
+@pytest.mark.parametrize(
+    ("texts", "refusals"),
+    [
+        (b"", ()),
+        (
+            b"\0ERROR : Arch conditional MMA instruction used\n\0x",
+            ("ERROR : Arch conditional MMA instruction used",),
+        ),
+        (
+            b"\0a kernel only supports sm90\0~ it is not implemented yet\0",
+            ("a kernel only supports sm90", "it is not implemented yet"),
+        ),
+        (b"\0" + b"x" * 300 + b" not implemented\0", ("x" * 99 + " not implemented",)),
+        (b"\0an ordinary assertion failed: n > 0\0", ()),
+        (b"not implemented\0" * 300, ("not implemented",)),
+    ],
+)
+def test_texts_of_refusal_are_found_in_the_texts_of_a_kernel(texts, refusals):
+    symbols = pack_symbol(1, other=0x10)
+    parts = [
+        Part(".text.k", 1, EXIT),
+        Part(".strtab", 3, b"\0k\0"),
+        Part(".symtab", 2, symbols, link=".strtab"),
+        Part(".nv.global.init", 1, texts),
+    ]
+    data = memoryview(make_elf(parts, kind=2, machine=190))
+    assert cubin_content(data, wide=True)[1] == refusals
 
 
 def test_more_sections_than_sixteen_bits_hold_are_followed():
@@ -73,6 +126,7 @@ def _with_symbols(table, strings=b"\0k\0", code=EXIT):
         (_with_symbols(pack_symbol(1, other=0x10), strings=b"\0k"), "no string ends"),
         (_with_symbols(pack_symbol(1, other=0x10) * 9, code=EXIT * 99), "share code more than"),
         (memoryview(make_cubin({"k": EXIT}, machine=62)), "for machine 62"),
+        (_with_symbols(pack_symbol(1, other=0x10) * 131_073), "more than 131072 entry functions"),
     ],
 )
 def test_symbols_that_do_not_fit_are_refused(data, text):
@@ -113,6 +167,27 @@ def test_entries_and_version_of_ptx():
     assert version == "8.7"
     assert [k.name for k in kernels] == ["$three", "_Z3twoPf", "one"]
     assert {(k.code_bytes, k.traps) for k in kernels} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b".entry",
+        b".entry\n",
+        b"// .entry a(",
+        b'.file 1 "x.entry a"',
+        b".entry (",
+        b".entry" + b" " * 300 + b"a(",
+        b"\n" * 9 + b"/ .entry a",
+    ],
+)
+def test_what_is_no_entry_of_ptx(text):
+    assert ptx_kernels(memoryview(text))[1] == ()
+
+
+def test_entries_far_into_a_line_and_over_lines():
+    text = b"x" * 500 + b" .entry a(\n.visible .entry\n\tb(\n.entry c(.entry d("
+    assert [k.name for k in ptx_kernels(memoryview(text))[1]] == ["a", "b", "c", "d"]
 
 
 def test_ptx_without_a_version():

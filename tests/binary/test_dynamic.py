@@ -136,6 +136,14 @@ def test_garbled_tables_are_a_finding_and_leave_the_rest(part):
     assert elf.machine == "x86_64"
 
 
+def test_more_dynamic_symbols_than_any_library_has_are_refused():
+    table = Part(".dynsym", 11, bytes(24 * ((1 << 21) + 1)), link=".dynstr")
+    _, findings = facts([Part(".dynstr", 3, b"\0"), table])
+    assert [f.text for f in findings] == [
+        "dynamic tables: a dynamic symbol table of 50331672 bytes"
+    ]
+
+
 def _libraries():
     places = [Path(sys.executable), *Path(sysconfig.get_path("platlib")).rglob("*.so")]
     return [p.resolve() for p in places][:40]

@@ -82,6 +82,16 @@ def test_headers_that_do_not_fit_are_refused(data, word, text):
     assert caught.value.word == word
 
 
+def test_more_sections_than_any_compiler_makes_are_refused():
+    data = bytearray(64) + bytes(64 * ((1 << 20) + 1))
+    data[:64] = TWO[:64]
+    struct.pack_into("<Q", data, 40, 64)
+    struct.pack_into("<HH", data, 60, 0, 0)
+    struct.pack_into("<Q", data, 64 + 32, (1 << 20) + 1)
+    with pytest.raises(GarbledError, match="1048577 sections are more"):
+        read_elf(data)
+
+
 def test_a_section_past_the_end_is_refused():
     elf = read_elf(make_elf([Part(".big", 1, b"", nobits_size=1 << 62)]))
     with pytest.raises(GarbledError, match="a section ends at"):
@@ -99,7 +109,7 @@ def test_strings_end_at_a_zero_byte():
     assert (strings.at(1), strings.at(2), strings.at(5)) == ("abc", "bc", "d\\xff")
 
 
-@pytest.mark.parametrize("offset", [5, 99])
+@pytest.mark.parametrize("offset", [5, 8, 99, 1 << 63, (1 << 64) - 1])
 def test_a_string_without_an_end_is_refused(offset):
     with pytest.raises(GarbledError, match=f"no string ends after offset {offset}"):
         Strings(memoryview(b"\0abc\0xyz")).at(offset)

@@ -1,10 +1,11 @@
 import os
+from pathlib import Path
 
 import pytest
 
 from kernforge.binary.facts import Library, State, TreeFacts, WheelFacts
 from kernforge.binary.thing import find_distribution, read_distribution, read_folder, read_thing
-from kernforge.errors import SelectionError
+from kernforge.errors import SelectionError, VerifyError
 
 from .forge import EXIT, make_container, make_cubin, make_entry, make_library, make_wheel
 
@@ -55,6 +56,35 @@ def test_a_link_out_of_the_folder_is_read(folder, tmp_path):
     (tmp_path / "outside.so").write_bytes(LIBRARY)
     (folder / "in.so").symlink_to(tmp_path / "outside.so")
     assert "in.so" in [lib.path for lib in read_folder(folder).libraries]
+
+
+# A regular file of 4,096 bytes that can be read and not be mapped, even by root.
+REFUSED = Path("/sys/kernel/uevent_seqnum")
+
+
+def test_a_file_that_the_system_refuses_is_a_finding_of_that_file(folder):
+    (folder / "refused.so").symlink_to(REFUSED)
+    found = {lib.path: lib for lib in read_folder(folder).libraries}
+    assert [f.word for f in found["refused.so"].findings] == ["library-unreadable"]
+    assert found["sub/b.so"].state is State.DEVICE_CODE
+
+
+def test_a_file_that_the_system_refuses_is_an_error_where_it_is_all_that_was_asked():
+    with pytest.raises(VerifyError, match="cannot be read: ") as caught:
+        read_thing(str(REFUSED))
+    assert caught.value.word == "library-unreadable"
+
+
+def test_a_file_that_cannot_even_be_looked_at_is_told_by_its_name(folder):
+    (folder / "memory.so").symlink_to("/proc/self/mem")
+    (folder / "memory").symlink_to("/proc/self/mem")
+    found = {lib.path: lib.state for lib in read_folder(folder).libraries}
+    assert found["memory.so"] is State.UNREADABLE
+    assert "memory" not in found
+
+
+def test_a_folder_that_does_not_exist_is_a_finding(tmp_path):
+    assert [f.word for f in read_folder(tmp_path / "gone").findings] == ["folder-unreadable"]
 
 
 @pytest.mark.parametrize("workers", [1, 3, None])

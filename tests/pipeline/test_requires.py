@@ -3,30 +3,16 @@
 import json
 
 import pytest
-from pipeline.trials import RECIPE, make_trial
+from pipeline.trials import KERNEL, PYPROJECT, RECIPE, SETUP, make_trial
 
 HEADER = "__device__ inline float twice(float x) { return 2 * x; }\n"
+RECIPE_OF_HEADERS = RECIPE.replace("plain", "headers").replace("project", "headers")
 HEADERS = {
-    "recipes/headers.yaml": """\
-format: 1
-name: headers
-version: "0.1"
-sources: {headers: {path: headers}}
-build: {backend: setuptools}
-matrix: {archs: ["12.0a"], cuda: ["13.0"], python: ["3.11"]}
-verify: {require: code}
-""",
-    "headers/pyproject.toml": """\
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "headers"
-version = "0.1"
-[tool.setuptools]
-packages = ["headers"]
-package-data = {headers = ["include/*.cuh"]}
-""",
+    "recipes/headers.yaml": RECIPE_OF_HEADERS,
+    "headers/pyproject.toml": PYPROJECT.replace("plain", "headers")
+    + "[tool.setuptools.package-data]\nheaders = ['include/*.cuh']\n",
+    "headers/setup.py": SETUP.replace("plain", "headers"),
+    "headers/csrc/scale.cu": KERNEL,
     "headers/headers/__init__.py": (
         "from pathlib import Path\n\nINCLUDE = Path(__file__).parent / 'include'\n"
     ),
@@ -66,7 +52,7 @@ def test_what_the_required_recipe_says_is_in_the_key(trial):
     _, before = plan(trial)
     trial.write({"headers/headers/include/twice.cuh": HEADER.replace("2 *", "2.0f *")})
     _, after = plan(trial)
-    recipe = HEADERS["recipes/headers.yaml"].replace("setuptools}", "setuptools, env: {A: b}}")
+    recipe = RECIPE_OF_HEADERS.replace("  backend:", "  env: {A: b}\n  backend:")
     trial.write({"recipes/headers.yaml": recipe})
     _, third = plan(trial)
     assert len({p["recipe_key"] for p in (before, after, third)}) == 3
@@ -80,7 +66,7 @@ def test_what_the_required_recipe_says_is_in_the_key(trial):
 
 def test_what_only_judges_the_required_wheel_is_not(trial):
     _, before = plan(trial)
-    recipe = HEADERS["recipes/headers.yaml"].replace("{require: code}", "{require: runs}")
+    recipe = RECIPE_OF_HEADERS.replace("{require: code}", "{require: runs}")
     trial.write({"recipes/headers.yaml": recipe})
     assert plan(trial)[1]["recipe_key"] == before["recipe_key"]
 
@@ -93,7 +79,7 @@ def test_the_target_is_handed_down(trial):
 
 
 def test_a_circle_is_told_with_its_way(trial):
-    trial.write({"recipes/headers.yaml": HEADERS["recipes/headers.yaml"] + "requires: [plain]\n"})
+    trial.write({"recipes/headers.yaml": RECIPE_OF_HEADERS + "requires: [plain]\n"})
     status, fault = plan(trial)
     assert status == 3
     assert fault["error"] == "requires-circle"
@@ -101,7 +87,7 @@ def test_a_circle_is_told_with_its_way(trial):
 
 
 def test_a_longer_circle_is_told_too(trial):
-    head = HEADERS["recipes/headers.yaml"]
+    head = RECIPE_OF_HEADERS
     trial.write(
         {
             "recipes/headers.yaml": head + "requires: [third]\n",
@@ -123,9 +109,7 @@ def test_a_recipe_that_is_not_there(trial):
 
 
 def test_a_required_recipe_with_torch_below_one_without(trial):
-    recipe = HEADERS["recipes/headers.yaml"].replace(
-        'python: ["3.11"]', 'python: ["3.11"], torch: ["2.14.1"]'
-    )
+    recipe = RECIPE_OF_HEADERS.replace('python: ["3.11"]', 'python: ["3.11"], torch: ["2.14.1"]')
     trial.write({"recipes/headers.yaml": recipe})
     status, fault = plan(trial)
     assert (status, fault["error"]) == (2, "requires-torch")
@@ -160,9 +144,7 @@ def test_headers_of_the_required_wheel_are_compiled_against(trial):
 @pytest.mark.build
 @pytest.mark.xdist_group("build")
 def test_a_required_wheel_that_falls_short_stops_the_build(trial):
-    recipe = HEADERS["recipes/headers.yaml"].replace(
-        "{require: code}", '{require: code, extensions: {"headers/*.so": target}}'
-    )
+    recipe = RECIPE_OF_HEADERS.replace("  backend:", "  gencode: {default: upstream}\n  backend:")
     trial.write({"recipes/headers.yaml": recipe})
     answer = trial.build()
     assert answer.status == 7
@@ -174,7 +156,9 @@ def test_a_required_wheel_that_falls_short_stops_the_build(trial):
 @pytest.mark.build
 @pytest.mark.xdist_group("build")
 def test_a_required_build_that_fails_is_told_as_its_own(trial):
-    trial.write({"headers/pyproject.toml": HEADERS["headers/pyproject.toml"].replace("0.1", "x y")})
+    trial.write(
+        {"headers/pyproject.toml": HEADERS["headers/pyproject.toml"].replace("1.2.3", "x y")}
+    )
     answer = trial.build()
     assert answer.status == 6
     assert "headers-cu130-cp311-sm120a" in answer.fault["message"]

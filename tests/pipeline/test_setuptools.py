@@ -52,12 +52,15 @@ def test_a_filter_that_leaves_nothing_keeps_and_fails_the_verdict(trial):
     assert "device 12.0 gets no code" in answer.fault["message"]
 
 
-@pytest.mark.parametrize("value", ["native", "all", "all-major"])
-def test_moving_targets_are_refused_where_they_would_be_left(trial, value):
+@pytest.mark.parametrize(
+    ("value", "policy"),
+    [("native", "upstream"), ("all", "upstream"), ("all-major", "upstream"), ("native", "filter")],
+)
+def test_moving_targets_are_refused_where_they_would_be_left(trial, value, policy):
     """What they mean differs from machine to machine and toolkit to toolkit."""
     trial.write(
         {
-            "recipes/plain.yaml": recipe_with("gencode: {default: upstream}"),
+            "recipes/plain.yaml": recipe_with(f"gencode: {{default: {policy}}}"),
             "project/setup.py": setup_with(FLAGS=[f"-arch={value}"]),
         }
     )
@@ -65,7 +68,7 @@ def test_moving_targets_are_refused_where_they_would_be_left(trial, value):
     assert answer.status == 6
     assert answer.fault["error"] == "gencode-refused"
     said = (
-        f"nvcc on plain/csrc/scale.cu: -arch={value} under policy 'upstream' has no fixed targets"
+        f"nvcc on plain/csrc/scale.cu: -arch={value} under policy {policy!r} has no fixed targets"
     )
     assert said in answer.fault["message"]
     assert answer.fault["hint"] == "set build.gencode for that file"

@@ -294,7 +294,6 @@ def test_killed_at_twenty_random_moments(root, tmp_path):
         assert after in {before, before + 3}
         put(root, *new)
         assert check_whole(root) == before + 3
-    print("KILLED", killed)
     assert killed > 0
     assert len(list((root / "generations").iterdir())) == 2
     assert not list(root.glob(".current-*"))

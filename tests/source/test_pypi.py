@@ -24,7 +24,7 @@ from kernforge.source.settings import Limits
 def sdist(name="My.Kernels", version="1.2.3", files=None, *, info=True) -> bytes:
     """A source distribution; its setup.py leaves a mark wherever it is run."""
     top = f"my_kernels-{version}"
-    mark = "import pathlib; pathlib.Path('/tmp/kernforge-pwned').touch()"
+    mark = "import pathlib; pathlib.Path('kernforge-pwned').touch()"
     found = {"setup.py": mark, "pyproject.toml": "", **(files or {})}
     if info:
         found["PKG-INFO"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -118,7 +118,8 @@ def test_sdist_loses_its_top_folder_and_nothing_is_run(index, get, settings, run
     assert {"setup.py", "pyproject.toml", "PKG-INFO"} == set(tree_of(tree))
     assert epoch(source(), settings) == EPOCH
     assert runner.commands == []
-    assert not os.path.exists("/tmp/kernforge-pwned")
+    assert not list(tree.parent.rglob("kernforge-pwned"))
+    assert not os.path.exists("kernforge-pwned")
 
 
 def test_wheel_is_told_from_an_sdist_by_its_content(index, get):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from projects import share_toolchain
+from standin.maker import make_standin
 
 from kernforge.binary.wheel import read_wheel
 from kernforge.recipe.load import load_recipe
-from standin.maker import make_standin
 
 pytestmark = [pytest.mark.build, pytest.mark.xdist_group("standin")]
 
@@ -100,7 +100,7 @@ def test_left_alone_its_lists_rule(plain, build):
 
 def test_an_empty_cuda_version_drops_a_kernel_that_the_recipe_requires(plain, build):
     done = build(('    CUDA_VERSION: "{cuda}"\n', ""))
-    ((word, text),) = {item for item in faults(done) if item[0] == "kernel-missing"}
+    ((_word, text),) = {item for item in faults(done) if item[0] == "kernel-missing"}
     assert "standin_nvfp4_quant_kernel" in text
 
 

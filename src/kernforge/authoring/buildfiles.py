@@ -6,8 +6,9 @@ thing here that touches files.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,3 +149,9 @@ def cached_options(cache: str) -> frozenset[str]:
     """Names that a ``CMakeCache.txt`` has a type for; those that nobody declared have none."""
     entry = re.compile(r"^([^#/\s][^:=]*):(\w+)=", re.MULTILINE)
     return frozenset(m[1] for m in entry.finditer(cache) if m[2] != "UNINITIALIZED")
+
+
+def near_option(name: str, known: Iterable[str]) -> str | None:
+    """The known variable whose name is nearest, or None; capitals count."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return near[0] if near else None

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kernforge.authoring.buildfiles import declared, is_cmake, mentioned, options, revision
+from kernforge.authoring.buildfiles import (
+    declared,
+    is_cmake,
+    mentioned,
+    near_option,
+    options,
+    revision,
+)
 from kernforge.authoring.cmakescan import Download
 from kernforge.authoring.lint import Remark
 from kernforge.errors import RecipeError, SourceError
-from kernforge.recipe.fault import nearest
 from kernforge.recipe.model import ArchiveSource, GitSource, PypiSource, Recipe, Source
 
 _PLUS = re.compile(r"^(?:---|\+\+\+) [ab]/([^\t\n]+)", re.MULTILINE)
@@ -172,7 +178,7 @@ def _moved_to(path: str, new: Upstream) -> str | None:
         (p.rpartition("/")[0] for p in new.paths if p.endswith("/pyproject.toml")), key=len
     )
     last = {folder.rpartition("/")[2]: folder for folder in reversed(projects)}
-    near = nearest(path.rpartition("/")[2], tuple(last)) if last else None
+    near = near_option(path.rpartition("/")[2], last)
     return last[near] if near else (projects[0] if len(projects) == 1 else None)
 
 
@@ -202,7 +208,7 @@ def _options(recipe: Recipe, old: Upstream, new: Upstream) -> Iterator[Remark]:
     read = after | mentioned(new.build_files)
     for name, _ in recipe.build.cmake:
         if name in before and name not in read:
-            near = nearest(name, tuple(sorted(after - before)))
+            near = near_option(name, after - before)
             hint = f"is it {near!r} now?" if near else None
             text = f"{name!r} was an option and is none any more"
             yield Remark(word="option-gone", place=f"build.cmake.{name}", text=text, hint=hint)

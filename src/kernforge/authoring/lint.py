@@ -20,13 +20,13 @@ from kernforge.authoring.buildfiles import (
     direct_populations,
     fetchings,
     mentioned,
+    near_option,
     options,
     revision,
 )
 from kernforge.authoring.cmakescan import Download
 from kernforge.binary.facts import Library, State
 from kernforge.errors import SourceError
-from kernforge.recipe.fault import nearest
 from kernforge.recipe.matrix import targets
 from kernforge.recipe.model import LEVELS, ArchiveSource, GitSource, Recipe
 from kernforge.source.edits import apply_edits
@@ -233,7 +233,7 @@ def lint_options(
     for name, _ in recipe.build.cmake:
         if _OURS.fullmatch(name) or name in read:
             continue
-        near = nearest(name, tuple(sorted(known)))
+        near = near_option(name, known)
         hint = f"did you mean {near!r}?" if near else "was it renamed, or taken away?"
         text = f"{name!r} is no option of these sources: nothing reads it"
         found.append(

@@ -10,6 +10,7 @@ Layout: System V ABI, "Object files" (gabi 4.1), 64-bit little-endian only, as C
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from mmap import mmap
@@ -28,6 +29,7 @@ SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFE, 0x6FFFFFFF
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NAME_LIMIT = 1 << 16
+_ZERO = re.compile(rb"\0")
 _SECTION_LIMIT = 1 << 20
 
 
@@ -122,22 +124,27 @@ class Strings:
     """
 
     def __init__(self, table: memoryview) -> None:
-        self._table = bytes(table)
+        self._table = table
         self._left = 16 * len(self._table) + _NAME_LIMIT
 
     def at(self, offset: int) -> str:
         """The string that begins at an offset, undecodable bytes escaped.
 
+        The table is searched where it stands: a copy of each image's names costs more than that.
+
         Raises:
             GarbledError: word ``elf-garbled`` where it lies outside the table or has no end.
         """
-        end = self._table.find(b"\0", offset, offset + _NAME_LIMIT)
-        if end < 0:
+        found = None
+        if offset < len(self._table):
+            found = _ZERO.search(self._table, offset, offset + _NAME_LIMIT)
+        if found is None:
             raise GarbledError("elf-garbled", f"no string ends after offset {offset} of its table")
+        end = found.start()
         self._left -= end - offset
         if self._left < 0:
             raise GarbledError("elf-garbled", "names overlap more than any compiler makes them")
-        return self._table[offset:end].decode("utf-8", "backslashreplace")
+        return bytes(self._table[offset:end]).decode("utf-8", "backslashreplace")
 
 
 def read_elf(data: Buffer) -> Elf:

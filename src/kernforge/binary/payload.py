@@ -57,15 +57,16 @@ Content = Callable[[], memoryview]
 
 
 class _Room:
-    """Memory that is used again; larger memory replaces it, since views keep it from growing."""
+    """Memory that is used again; it is taken when it is first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._data = bytearray()
 
     def take(self, size: int) -> memoryview:
         """The first bytes of it."""
         if len(self._data) < size:
-            self._data = bytearray(size)
+            self._data = bytearray(max(size, self._size))
         return memoryview(self._data)[:size]
 
 
@@ -144,7 +145,7 @@ def unpack_head(payload: Packed) -> memoryview:
         GarbledError: as :func:`unpack`.
     """
     if payload.compression is not Compression.ZSTD:
-        return unpack(payload, _Room())
+        return unpack(payload, _Room(0))
     check_size(len(payload.stored), payload.unpacked)
     try:
         with zstandard.ZstdDecompressor().stream_reader(payload.stored) as reader:
@@ -187,12 +188,13 @@ def unpacked(payloads: Sequence[_P], *, whole: bool) -> Iterator[tuple[_P, Conte
         yield from _unpacked_ahead(payloads, fits)
         return
     for payload in payloads:
-        yield payload, partial(unpack, payload, _Room())
+        yield payload, partial(unpack, payload, _Room(0))
 
 
 def _unpacked_ahead(payloads: Sequence[_P], fits: Sequence[bool]) -> Iterator[tuple[_P, Content]]:
     # One room more than is unpacked ahead: the reader still holds the one before.
-    rooms = [_Room() for _ in range(_AHEAD + 1)]
+    size = max((p.unpacked for p in payloads if p.unpacked <= _REUSE_TO), default=0)
+    rooms = [_Room(size) for _ in range(_AHEAD + 1)]
     waiting: deque[Future[memoryview]] = deque()
     with ThreadPoolExecutor(1) as pool:
         for at, payload in enumerate(payloads):
