@@ -13,7 +13,7 @@ CALL = [sys.executable, "-I", "-S", str(GUARD)]
 
 
 def guarded(*words: str, **options):
-    return subprocess.run([*CALL, *words], check=False, capture_output=True, **options)
+    return subprocess.run([*CALL, *words], check=False, capture_output=True, timeout=60, **options)
 
 
 def alive(pid: int) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from kernforge.pack.licences import find_licences, installed_licences, recognise
 
 MIT = ("Permission is hereby granted, free of charge, to any person ...\n"
-       "THE SOFTWARE IS PROVIDED \"AS IS\" ...\n")  # fmt: skip
+       'THE SOFTWARE IS PROVIDED "AS IS" ...\n')  # fmt: skip
 BSD = "Redistribution and use in source and binary\n forms, with or without modification ...\n"
 
 

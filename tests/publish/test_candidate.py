@@ -10,7 +10,7 @@ from answers import verdict
 from images import image, library
 from publish.offers import candidate, write_offer
 
-from kernforge.errors import PublishError
+from kernforge.errors import PublishError, VerifyError
 from kernforge.publish.candidate import make_candidate
 
 
@@ -98,7 +98,7 @@ def test_a_name_that_no_index_serves_is_refused(tmp_path, name):
 
 def test_a_wheel_of_others_is_refused(tmp_path):
     wheel = write_offer(tmp_path, key="")
-    with pytest.raises(PublishError, match=r"its build.json is garbled") as found:
+    with pytest.raises(VerifyError, match=r"its build.json is garbled") as found:
         candidate(wheel)
     assert found.value.word == "wheel-foreign"
 

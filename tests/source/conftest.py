@@ -3,11 +3,13 @@
 import os
 import socket
 import subprocess
+from dataclasses import replace
 
 import pytest
 from source.repositories import Counting, Repository
 from source.servers import FileServer, GitServer, serving, wait_for
 
+from kernforge.source.fetch import fetch, fetched, place
 from kernforge.source.settings import FetchSettings, Limits
 
 QUICK = Limits(connect=10, stall=20, git=60, tries=3, pause=0.01, download=2**20)
@@ -86,3 +88,19 @@ def web():
     state = FileServer()
     with serving(state):
         yield state
+
+
+@pytest.fixture
+def get_git(settings, runner, told, tmp_path):
+    """Fetch and place a source; answers the tree."""
+    count = iter(range(100))
+
+    def call(wanted, settings=settings):
+        fetch(wanted, settings, runner=runner, told=told.append)
+        assert fetched(wanted, settings)
+        into = tmp_path / f"tree{next(count)}"
+        place(wanted, replace(settings, offline=True), into, runner=runner)
+        return into
+
+    call.told, call.runner, call.home = told, runner, tmp_path / "home"
+    return call

@@ -4,10 +4,15 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from kernforge.errors import SourceError
 from kernforge.process import SystemRunner
+from kernforge.recipe.model import GitSource
 
 WHEN = "2024-02-03T04:05:06 +0000"
 EPOCH = 1706933106
+GONE = "0123456789abcdef0123456789abcdef01234567"
 
 
 def git(folder: Path, *words: str, when: str = WHEN) -> str:
@@ -104,3 +109,26 @@ def tree_of(root: Path) -> dict[str, bytes | str]:
         elif path.is_file() and ".git" not in path.relative_to(root).parts:
             found[name] = path.read_bytes()
     return found
+
+
+def source(url, commit, **more) -> GitSource:
+    """A git source as a recipe gives it."""
+    return GitSource.model_validate({"git": url, "commit": commit, **more})
+
+
+def refusal(word, call, *words, **options) -> SourceError:
+    """The fault of a call that must be refused with this word."""
+    with pytest.raises(SourceError, match=r"\w") as caught:
+        call(*words, **options)
+    assert caught.value.word == word, caught.value.message
+    return caught.value
+
+
+def cache_text(settings) -> bytes:
+    """All that the cache holds, names too, packs unpacked no further."""
+    parts = []
+    for path in sorted(settings.cache.rglob("*")):
+        parts.append(os.fsencode(path))
+        if path.is_file():
+            parts.append(path.read_bytes())
+    return b"\n".join(parts)

@@ -8,57 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from kernforge.arch import canonical, parse_arch
 from kernforge.binary.wheel import read_wheel
 from kernforge.errors import KernforgeError, PublishError
-from kernforge.pack.archive import checked_members
+from kernforge.pack.built import Built, read_built, read_texts
 from kernforge.pack.metadata import header, parse_wheel_name
 from kernforge.publish.listing import FILE_NAME, Claim, Listed
 from kernforge.verify.policy import Verdict
-
-_TEXT_LIMIT = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """What a wheel's own ``build.json`` says of it.
-
-    Attributes:
-        recipe: name of the recipe.
-        job: id of the job.
-        build_key: 64 hex digits.
-        archs: canonical, as ``12.0a``.
-        cuda: as ``13.0``.
-        torch: as ``2.14.1``, or None.
-        python: as ``3.11``.
-        document: the whole, as read.
-    """
-
-    recipe: str
-    job: str
-    build_key: str
-    archs: tuple[str, ...]
-    cuda: str
-    torch: str | None
-    python: str
-    document: dict[str, Any]
-
-    @property
-    def leaf(self) -> str:
-        """Where it stands in an index: by CUDA, torch's minor release and arch set."""
-        tokens = ".".join(parse_arch(arch).token for arch in self.archs)
-        torch = [f"torch{'.'.join(self.torch.split('.')[:2])}"] if self.torch else []
-        return "/".join([f"cu{self.cuda.replace('.', '')}", *torch, f"sm{tokens}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,64 +46,9 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_texts(wheel: Path) -> dict[str, bytes]:
-    """The texts of a wheel's dist-info folder by file name: METADATA, build.json and so on.
-
-    Raises:
-        PublishError: ``wheel-unsound`` where it is no whole wheel, or names lead out of it.
-    """
-    found: dict[str, bytes] = {}
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            for info in checked_members(archive, wheel):
-                folder, _, name = info.filename.partition(".dist-info/")
-                if name and "/" not in folder and info.file_size <= _TEXT_LIMIT:
-                    found[name] = archive.read(info)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise unsound(wheel, f"it cannot be read: {error}") from error
-    except KernforgeError as error:
-        raise unsound(wheel, error.message) from error
-    return found
-
-
 def unsound(wheel: Path, why: str) -> PublishError:
     """The one way to tell of a wheel that must not be served."""
     return PublishError("wheel-unsound", f"{wheel.name} is not published: {why}")
-
-
-def read_built(wheel: Path, texts: dict[str, bytes]) -> Built:
-    """What ``build.json`` in a wheel says.
-
-    Raises:
-        PublishError: ``wheel-foreign`` where there is none, or it is not one of ours.
-    """
-    try:
-        document = json.loads(texts["build.json"])
-        build = document["stages"]["build"]
-        torch = build["torch"]
-        return Built(
-            recipe=_word(document["recipe"]),
-            job=_word(document["job"]),
-            build_key=_word(document["build_key"]),
-            archs=tuple(str(a) for a in canonical(parse_arch(_word(x)) for x in build["archs"])),
-            cuda=_word(build["cuda"]),
-            torch=None if torch is None else _word(torch),
-            python=_word(document["stages"]["env"]["python"]),
-            document=document,
-        )
-    except (KeyError, ValueError, TypeError, RecursionError, KernforgeError) as error:
-        why = "it holds no build.json" if "build.json" not in texts else "its build.json is garbled"
-        raise PublishError(
-            "wheel-foreign",
-            f"{wheel.name} was not built by kernforge: {why}",
-            hint="only ours are published; `kernforge verify` reads any wheel",
-        ) from error
-
-
-def _word(value: object) -> str:
-    if not isinstance(value, str) or not value or not value.isprintable():
-        raise TypeError(value)
-    return value
 
 
 def check_whole(wheel: Path) -> None:
@@ -226,8 +133,9 @@ def make_candidate(wheel: Path, verdict: Verdict, *, provenance: bytes | None) -
         provenance: the text of its statement, or None.
 
     Raises:
-        PublishError: ``wheel-unsound``, ``wheel-foreign``, ``wheel-short``, ``target-excluded`` or
+        PublishError: ``wheel-unsound``, ``wheel-short``, ``target-excluded`` or
             ``provenance-differs``.
+        VerifyError: ``wheel-foreign``.
     """
     if FILE_NAME.fullmatch(wheel.name) is None:
         raise unsound(wheel, "its name holds characters that no index serves")

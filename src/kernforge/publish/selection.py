@@ -9,23 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernforge.arch import parse_archs
 from kernforge.binary.wheel import read_wheel
 from kernforge.errors import KernforgeError, PublishError, SelectionError
 from kernforge.events import Listener, Note
+from kernforge.pack.built import job_of, read_built, read_texts
 from kernforge.pipeline.job import build_job, job_devices, job_rules
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
-from kernforge.publish.candidate import (
-    Built,
-    Candidate,
-    file_sha256,
-    make_candidate,
-    read_built,
-    read_texts,
-)
-from kernforge.recipe.load import load_recipe
-from kernforge.recipe.matrix import Job, expand, retarget
+from kernforge.publish.candidate import Candidate, file_sha256, make_candidate
+from kernforge.recipe.matrix import Job
 from kernforge.store.local import Entry, Store
 from kernforge.verify.policy import Verdict, judge
 
@@ -57,7 +49,7 @@ def wheel_candidate(
     if not wheel.is_file():
         raise SelectionError("wheel-missing", f"{str(wheel)!r} is no file")
     built = read_built(wheel, read_texts(wheel))
-    job = job_of(built, settings)
+    job = job_of(built, settings.recipes)
     entry = Store(settings.cache).get("artifact", built.build_key, told=lambda _text: None)
     if entry is not None:
         _check_same(wheel, entry)
@@ -67,30 +59,6 @@ def wheel_candidate(
     beside = wheel.with_name(f"{wheel.name}.{PROVENANCE}")
     statement = _statement(beside if entry is None else entry.path / PROVENANCE)
     return make_candidate(wheel, verdict or _judged(wheel, job), provenance=statement)
-
-
-def job_of(built: Built, settings: Settings) -> Job:
-    """The job of this project that a wheel says it was built by.
-
-    Raises:
-        SelectionError: ``recipe-missing``.
-        RecipeError: the recipe, or what the wheel says, is not valid.
-    """
-    path = settings.recipes / f"{built.recipe}.yaml"
-    if path.parent != settings.recipes or not path.is_file():
-        raise SelectionError(
-            "recipe-missing",
-            f"The wheel was built by recipe {built.recipe!r}, which is not in this project",
-            hint="name the project that holds it with --project",
-        )
-    jobs = retarget(
-        expand(load_recipe(path)),
-        archs=parse_archs(" ".join(built.archs)),
-        python=built.python,
-        torch=built.torch,
-        cuda=built.cuda,
-    )
-    return next((job for job in jobs if job.id == built.job), jobs[0])
 
 
 def _check_same(wheel: Path, entry: Entry) -> None:
