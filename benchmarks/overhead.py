@@ -71,18 +71,30 @@ class Account:
         sys.exit("no control group can be made here, so processor time cannot be measured")
 
     def seconds(self) -> float:
+        """Processor seconds so far."""
         text = (self.folder / self.counter).read_text()
         if self.counter == "cpuacct.usage":
             return int(text) / 1e9
         return int(text.split()[1]) / 1e6
 
+    def remove(self) -> None:
+        """Remove the group; what a sandbox ends with may take a moment to die."""
+        for _ in range(100):
+            try:
+                self.folder.rmdir()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+
     def run(self, command: list[str]) -> Cost:
+        """Run a command in the group to its end."""
         entry = "tasks" if self.counter == "cpuacct.usage" else "cgroup.procs"
         join = ["sh", "-c", f'echo $$ > {self.folder / entry}; exec "$@"', "sh"]
         began = time.monotonic()
         done = subprocess.run([*join, *command], cwd=ROOT, capture_output=True, check=False)
         cost = Cost(time.monotonic() - began, self.seconds())
-        self.folder.rmdir()
+        self.remove()
         if done.returncode != 0:
             sys.exit(done.stderr.decode("utf-8", "replace")[-3000:])
         return cost
