@@ -207,14 +207,14 @@ class TestHostile:
         refusal("source-damaged", place, wanted, settings, into, runner=get.runner)
 
     def test_tree_that_is_another_is_told_of(self, upstream, settings, get):
-        """git itself does not check a loose object's hash when it lists a tree."""
-        first, second = upstream.commit({"x": "1"}), upstream.commit({"x": "2"})
+        """git itself does not check the hash of a folder that it lists."""
+        first, second = upstream.commit({"d/x": "1"}), upstream.commit({"d/x": "2"})
         wanted = source(upstream.url, first)
         get(wanted)
         mirror = mirror_folder(settings.cache, upstream.url)
         shutil.rmtree(mirror / "objects/pack")
         shutil.copytree(upstream.folder / ".git/objects", mirror / "objects", dirs_exist_ok=True)
-        trees = [git(upstream.folder, "rev-parse", f"{c}^{{tree}}") for c in (first, second)]
+        trees = [git(upstream.folder, "rev-parse", f"{c}:d") for c in (first, second)]
         right, wrong = (mirror / "objects" / tree[:2] / tree[2:] for tree in trees)
         wrong.replace(right)
         into = get.home.parent / "t"

@@ -167,9 +167,15 @@ def _loadable(library: Library, python: str) -> bool:
     return named in {None, "abi3", "cp" + python.replace(".", "")}
 
 
+def _initialises(path: str, names: tuple[str, ...]) -> str | None:
+    """The module that a library is loaded as: the one it is named for, else its first."""
+    own = path.rpartition("/")[2].partition(".")[0]
+    return own if own in names else next(iter(names), None)
+
+
 def _request(order: ImportOrder, root: str) -> dict[str, Any]:
     extensions = [
-        {"path": x.path, "module": next(iter(module_names(x.elf)), None)}
+        {"path": x.path, "module": _initialises(x.path, module_names(x.elf))}
         for x in order.facts.libraries
         if x.elf is not None and x.elf.kind == "shared" and _loadable(x, order.python)
     ]
