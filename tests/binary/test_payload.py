@@ -52,6 +52,22 @@ def test_the_head_is_enough_without_kernels(size):
     assert bytes(content()[:64]) == DATA[:64]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_many_small_bombs_are_refused_together(whole):
+    """A megabyte of zeros in 60 bytes is within the limit of one image, 1,100 of them are not."""
+    bomb = packed(bytes(1 << 20))
+    answers = []
+    for _, content in unpacked([bomb] * 1100, whole=whole):
+        try:
+            content()
+        except GarbledError as error:
+            answers.append(error.word)
+        else:
+            answers.append("")
+    assert set(answers[:1000]) == {""}
+    assert set(answers[1050:]) == {"image-bomb"}
+
+
 def _frame(declared):
     """A zstd frame of one empty raw block that declares another size."""
     return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", declared) + b"\x01\x00\x00"

@@ -146,8 +146,8 @@ def test_versions_that_agree(built, exact, expect):
 @pytest.mark.parametrize(
     ("built", "exact", "expect", "said"),
     [
-        ("0.0.0", "1.2.3", None, "says version '0.0.0', the recipe '1.2.3'"),
-        ("0.0.0", None, "0.4.*", "the recipe expects '0.4.*'"),
+        ("0.0.1", "1.2.3", None, "says version '0.0.1', the recipe '1.2.3'"),
+        ("0.3.9", None, "0.4.*", "the recipe expects '0.4.*'"),
         ("0.5.0", None, "0.4.*", "the recipe expects '0.4.*'"),
         ("0.4.0", None, "0.4.x", "'0.4.x' is no version pattern"),
     ],
@@ -156,6 +156,13 @@ def test_versions_that_do_not(built, exact, expect, said):
     with pytest.raises(VerifyError, match=f"job: .*{said}") as caught:
         check_version(built, exact=exact, expect=expect, where="job")
     assert caught.value.word == "version-mismatch"
+
+
+@pytest.mark.parametrize("built", ["0.0.0", "0.0.0.dev1", "0.0.0+unknown"])
+def test_a_version_that_upstream_did_not_find(built):
+    with pytest.raises(VerifyError, match="upstream did not find its version") as caught:
+        check_version(built, exact=None, expect=None, where="job")
+    assert caught.value.word == "version-unknown"
 
 
 def test_distribution_names_are_compared_normalised():

@@ -37,7 +37,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def plain(self, status, **headers):
         """An answer without a body."""
         self.send_response(status)
-        for name, value in {"Content-Length": "0", **headers}.items():
+        for name, value in {"Content-Length": "0", "Connection": "close", **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
 
@@ -168,6 +168,7 @@ class _Files(_Handler):
         self.send_response(206)
         self.send_header("Content-Range", f"bytes 1-{len(body) - 1}/{len(body)}")
         self.send_header("Content-Length", str(len(body) - 1))
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body[1:])
 

@@ -17,9 +17,11 @@ PATCH = """\
 The build file forgot the unit that builds the draft tree.
 --- a/kernels/aot/CMakeLists.txt
 +++ b/kernels/aot/CMakeLists.txt
-@@ -{line},1 +{line},1 @@
+@@ -{line},3 +{line},3 @@
+{blank}
 -set(SOURCES csrc/module.cpp csrc/norm.cu csrc/fp4.cu csrc/wide.cu)
 +set(SOURCES csrc/module.cpp csrc/norm.cu csrc/fp4.cu csrc/tree.cu csrc/wide.cu)
+{blank}
 """
 RECIPE = """\
 format: 1
@@ -152,5 +154,5 @@ def make_standin(root: Path) -> Standin:
 
 def _patch() -> str:
     lines = (FIXTURE / "upstream" / AOT / "CMakeLists.txt").read_text(encoding="utf-8").splitlines()
-    line = next(n for n, text in enumerate(lines, start=1) if text.startswith("set(SOURCES "))
-    return PATCH.format(line=line)
+    line = next(n for n, text in enumerate(lines) if text.startswith("set(SOURCES "))
+    return PATCH.format(line=line, blank=" ")

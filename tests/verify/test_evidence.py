@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from binary.forge import EXIT, TRAP, make_container, make_cubin, make_entry, make_library
 from binary.published import unpacked
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernforge.arch import Arch, parse_arch, parse_device
@@ -17,6 +17,7 @@ from kernforge.verify.evidence import (
     gap_faults,
     grouped,
     parse_baseline,
+    required_faults,
     tally,
     unused_patterns,
     weigh,
@@ -144,6 +145,7 @@ IMAGES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(IMAGES, min_size=1, max_size=6))
 def test_nothing_serves_a_device_without_code_for_it(images):
     exact = [i for i in images if i.kind is ImageKind.CUBIN and i.arch.number == (12, 0)]
@@ -151,6 +153,7 @@ def test_nothing_serves_a_device_without_code_for_it(images):
     assert (service in {Service.SERVES, Service.DOUBTFUL, Service.REFUSES}) == bool(exact)
 
 
+@settings(deadline=None)
 @given(st.lists(IMAGES, min_size=1, max_size=6))
 def test_the_order_of_images_does_not_matter(images):
     assert answer(*images) == answer(*reversed(images))
@@ -205,6 +208,25 @@ def test_a_baseline_accepts_families_and_names(pattern, left):
     assert sum(int(f.text.split(": ")[2].split()[0]) for f in faults) == left
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("good", []),
+        ("*", ["kernel-absent", "kernel-refuses"]),
+        ("b?d", ["kernel-refuses"]),
+        ("nosuch*", ["kernel-missing"]),
+    ],
+)
+def test_every_match_of_a_required_pattern_must_serve(pattern, words):
+    facts = library(
+        image("12.0a", name="good"),
+        image("12.0a", name="bad", size=640, traps=1, texts=[TEXT]),
+        image("9.0a", name="elsewhere"),
+    )
+    faults = required_faults((facts,), [BLACKWELL], (pattern,))
+    assert [fault.word for fault in faults] == words
+
+
 def test_a_baseline_is_one_pattern_a_line():
     assert parse_baseline("# old cards\n\n  gemm \r\n_Z3addv\n") == ("gemm", "_Z3addv")
 
@@ -241,6 +263,7 @@ CALIBRATION = [
     ("sglang-kernel==0.4.10", "sgl_kernel/flashmla_ops.abi3.so", "10.0", (89, 0, 16)),
     ("sgl-kernel==0.3.21", "sgl_kernel/sm100/common_ops.abi3.so", "12.0", (2411, 0, 123)),
     ("sgl-kernel==0.3.21", "sgl_kernel/sm100/common_ops.abi3.so", "9.0", (2460, 16, 58)),
+    ("bitsandbytes==0.50.2", "bitsandbytes/libbitsandbytes_cuda130.so", "12.0", (196, 0, 6)),
 ]
 
 
@@ -272,7 +295,7 @@ def test_a_wheel_for_one_arch_is_judged_like_one_for_six(spec, suffix):
     ("spec", "path", "device"),
     [
         ("torchao==0.18.0", "torchao/_C_cutlass_90a.abi3.so", "9.0"),
-        ("bitsandbytes==0.50.2", "bitsandbytes/libbitsandbytes_cuda130.so", "12.0"),
+        ("ctranslate2==4.8.5", "ctranslate2.libs/libctranslate2-a7a60d30.so.4.8.5", "8.0"),
     ],
 )
 def test_ordinary_libraries_are_not_accused(spec, path, device):

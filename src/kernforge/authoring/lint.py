@@ -190,6 +190,8 @@ def _unanswered(recipe: Recipe, files: Mapping[str, str]) -> Iterator[Remark]:
 
 def _moves(each: Download) -> str:
     named = revision(each)
+    if "${" in named:
+        return f"at a revision that a variable names ({named})"
     return f"which moves ({named!r})" if named else "which moves"
 
 

@@ -178,11 +178,11 @@ def unpacked(payloads: Sequence[_P], *, whole: bool) -> Iterator[tuple[_P, Conte
         payloads: what is stored.
         whole: whether all bytes are wanted, or only the first 64.
     """
-    if not whole:
-        for payload in payloads:
-            yield payload, partial(unpack_head, payload)
-        return
     fits = _within_budget(payloads)
+    if not whole:
+        for payload, fit in zip(payloads, fits, strict=True):
+            yield payload, partial(unpack_head if fit else _refuse, payload)
+        return
     packed = sum(p.unpacked for p in payloads if p.compression is not Compression.NONE)
     if packed >= _THREAD_FROM:
         yield from _unpacked_ahead(payloads, fits)

@@ -28,8 +28,10 @@ _COMMANDS = {
     "verify": ("looking", "verify"),
     "inspect": ("inspecting", "inspect"),
     "schema": ("looking", "schema"),
+    "explain": ("explaining", "explain"),
     "new": ("authoring", "new"),
     "patch": ("authoring", "patch"),
+    "reproduce": ("publishing", "reproduce"),
     "publish": ("publishing", "publish"),
     "cache": ("caching", "cache"),
 }

@@ -83,3 +83,34 @@ def publish(
         click.echo(dump([published_document(published)]))
     else:
         click.echo(published_text(published))
+
+
+@click.command()
+@click.argument("what", metavar="ARTIFACT|WHEEL")
+@click.option("--anyway", is_flag=True, help="Build though inputs differ, and compare.")
+@click.option("--yes-run-it", is_flag=True, help="Agree to what a wheel from elsewhere runs.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compiles at once.")
+@click.option("--out", metavar="DIR", help="Keep the new wheel here.")
+@click.option("--html", metavar="FILE", help="Differences by diffoscope, where it is installed.")
+@json_option
+@click.pass_obj
+def reproduce(
+    place: FindPlace, /, what: str, *, out: str | None, as_json: bool, **options: Any
+) -> None:
+    """Build a wheel again from nothing and say how far the two are equal."""
+    from kernforge.report.publishing import reproduction_document, reproduction_text
+    from kernforge.reproduce import rebuild
+
+    settings = make_settings(place(), jobs=options["jobs"])
+    runner, listen = SystemRunner(), make_progress(say)
+    prospect = rebuild.foresee(rebuild.find_original(what, settings), settings, runner=runner)
+    if not prospect.original.own:
+        for line in rebuild.commands_of(prospect):
+            say(line)
+    rebuild.check_may_run(prospect, anyway=options["anyway"], consent=options["yes_run_it"])
+    keep = Path(out) if out else None
+    html = Path(options["html"]) if options["html"] else None
+    order = rebuild.Order(keep=keep, html=html)
+    done = rebuild.rebuild(prospect, order, settings, runner=runner, listen=listen)
+    click.echo(dump([reproduction_document(done)]) if as_json else reproduction_text(done))
+    rebuild.check_equal(done)

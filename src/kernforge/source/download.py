@@ -111,6 +111,8 @@ def _from_one(wanted: Download, part: Path, settings: FetchSettings, told: Told)
 
 
 def _try(wanted: Download, part: Path, session: requests.Session, settings: FetchSettings) -> None:
+    if file_sha256(part) == wanted.sha256:
+        return  # whole, whatever the server said of its length
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     limits = settings.limits
@@ -190,8 +192,6 @@ def _status_fault(wanted: Download, status: int) -> SourceError:
 def _save(
     response: requests.Response, file: IO[bytes], wanted: Download, settings: FetchSettings
 ) -> None:
-    declared = response.headers.get("Content-Length", "")
-    start = file.tell()
     for chunk in _body(response, wanted, settings):
         file.write(chunk)
         if file.tell() > settings.limits.download:
@@ -204,14 +204,14 @@ def _save(
                 ),
                 None,
             )
-    file.truncate()
-    got = file.tell() - start
-    if declared.isdigit() and got < int(declared):
-        raise _Broken(_truncated(wanted, f"{got} of {declared} bytes came"))
 
 
-def _truncated(wanted: Download, why: str) -> SourceError:
-    return SourceError("download-truncated", f"{wanted.what} came in part only: {why}")
+def _truncated(wanted: Download) -> SourceError:
+    return SourceError(
+        "download-truncated",
+        f"{wanted.what} came in part only: the connection ended early",
+        hint="run it again: it goes on where it ended",
+    )
 
 
 def _body(
@@ -231,7 +231,7 @@ def _body(
     except ReadTimeoutError as error:
         raise _Broken(_stalled(wanted, f"no byte for {stall:g} s")) from error
     except HTTPError as error:
-        raise _Broken(_truncated(wanted, "the connection broke")) from error
+        raise _Broken(_truncated(wanted)) from error  # urllib3 holds it against Content-Length
 
 
 def _stalled(wanted: Download, why: str) -> SourceError:

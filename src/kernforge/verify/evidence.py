@@ -298,6 +298,50 @@ def unused_patterns(patterns: tuple[str, ...], groups: Iterable[Group]) -> tuple
     return tuple(p for p in patterns if not any(fnmatchcase(name, p) for name in names))
 
 
+_WORDS = {
+    Service.REFUSES: "kernel-refuses",
+    Service.JIT: "kernel-jit",
+    Service.NONE: "kernel-absent",
+}
+
+
+def _gap_fault(path: str, group: Group) -> Fault:
+    many = f"{len(group.names)} kernel{'s' if len(group.names) > 1 else ''}"
+    text = f"{path}: device {group.device}: {many} of {group.family!r}: {group.service}"
+    return Fault(word=_WORDS[group.service], text=f"{text} ({group.reason})", device=group.device)
+
+
+def required_faults(
+    libraries: Iterable[Library],
+    devices: Iterable[Device],
+    patterns: Iterable[str],
+    *,
+    allow_jit: bool = False,
+) -> tuple[Fault, ...]:
+    """Each pattern of kernel names must match, and every match must serve each device.
+
+    Returns:
+        Faults with the words ``kernel-missing``, or as :func:`gap_faults`.
+    """
+    wanted = tuple(devices)
+    answers = [(x.path, answer) for x in libraries for answer in weigh(x, wanted)]
+    faults = []
+    for pattern in patterns:
+        matching = [(path, one) for path, one in answers if fnmatchcase(one.name, pattern)]
+        if not matching:
+            text = f"No library holds a kernel like {pattern!r}"
+            faults.append(Fault(word="kernel-missing", text=text))
+        for path in sorted({path for path, _ in matching}):
+            groups = grouped(one for where, one in matching if where == path)
+            bad = [g for g in groups if g.service.gap]
+            faults += [
+                _gap_fault(path, group)
+                for group in bad
+                if not (allow_jit and group.service is Service.JIT)
+            ]
+    return tuple(faults)
+
+
 def gap_faults(
     library: Library,
     devices: Iterable[Device],
@@ -316,21 +360,10 @@ def gap_faults(
     Returns:
         Faults with the words ``kernel-refuses``, ``kernel-jit`` or ``kernel-absent``.
     """
-    words = {
-        Service.REFUSES: "kernel-refuses",
-        Service.JIT: "kernel-jit",
-        Service.NONE: "kernel-absent",
-    }
     faults = []
     for group in grouped(weigh(library, devices)):
         if not group.service.gap or (allow_jit and group.service is Service.JIT):
             continue
         if left := _accepted(group, accepted):
-            many = f"{len(left.names)} kernel{'s' if len(left.names) > 1 else ''}"
-            text = (
-                f"{library.path}: device {left.device}: {many} of {left.family!r}: {left.service}"
-            )
-            faults.append(
-                Fault(word=words[left.service], text=f"{text} ({left.reason})", device=left.device)
-            )
+            faults.append(_gap_fault(library.path, left))
     return tuple(faults)
