@@ -142,8 +142,8 @@ def test_a_compile_error_shows_the_tail_and_the_log(build, project):
     done = build()
     assert done.returncode == 6
     assert "nonsense" in done.stderr
-    assert "error[compile-failed]: tiny-cu130-cp311-sm120a: the backend ended with 1; log: " in (
-        done.stderr
+    assert (
+        "error[compile-failed]: tiny-cu130-cp311-sm120a: the backend ended with 1; " in done.stderr
     )
     log = done.stderr.split("log: ")[1].splitlines()[0]
     assert "nonsense" in Path(log).read_text()

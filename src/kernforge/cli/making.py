@@ -13,7 +13,7 @@ from kernforge.build.hostenv import unheard
 from kernforge.cli.choice import Choice, FindPlace, choose_jobs, target_options
 from kernforge.cli.output import json_option, say
 from kernforge.cli.place import environment_names, make_settings
-from kernforge.errors import Interrupted, KernforgeError
+from kernforge.errors import CacheError, Interrupted, KernforgeError
 from kernforge.pipeline.job import build_job, demand
 from kernforge.process import SystemRunner
 from kernforge.recipe.matrix import Job
@@ -28,6 +28,18 @@ def _name_unheard(jobs: list[Job]) -> None:
         heard |= {"CUDA_HOME", "CUDA_PATH"}
     for name, carried_by in unheard(environment_names(), heard):
         say(f"note: {name} is set and no build hears it; what carries it: {carried_by}")
+
+
+def _copy_out(wheel: Path, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(wheel, folder / wheel.name)
+    except OSError as error:
+        raise CacheError(
+            "out-unwritable",
+            f"The wheel cannot be copied to {str(folder)!r}: {error.strerror}",
+            hint=f"it is in the store: {wheel}",
+        ) from error
 
 
 @click.command()
@@ -60,8 +72,7 @@ def build(
                 click.echo(outcome_text(outcome))
             demand(outcome)
             if out is not None:
-                Path(out).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(outcome.wheel, Path(out) / outcome.wheel.name)
+                _copy_out(outcome.wheel, Path(out))
         except Interrupted:
             raise
         except KernforgeError as error:

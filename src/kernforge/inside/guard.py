@@ -66,7 +66,11 @@ def main(argv: list[str]) -> int:
         return 128 + signal.SIGTERM
     child = os.fork()
     if child == 0:
-        os.execvp(argv[0], argv)
+        try:
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            sys.stderr.write(f"guard: {argv[0]}: {error.strerror}\n")
+            os._exit(127)
     while True:
         pid, status = os.wait()
         if pid == child:

@@ -63,7 +63,7 @@ def components(entry: Entry) -> dict[str, str]:
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, dict):
         for key, item in sorted(value.items()):
             yield from _flat(f"{name}.{key}" if name else key, item)
     elif isinstance(value, list) and value and all(_is_named(item) for item in value):

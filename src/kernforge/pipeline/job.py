@@ -184,7 +184,8 @@ def _outcome(
     meta = entry.facts()
     wheel = next(file for file in entry.files if file.name == meta["wheel"])
     facts = from_json(json.loads((entry.path / "facts.json").read_bytes()))
-    libraries = facts.libraries if isinstance(facts, WheelFacts) else ()
+    if not isinstance(facts, WheelFacts):
+        raise VerifyError("facts-invalid", f"{plan.job.id}: the store's facts are of no wheel")
     return Outcome(
         job=plan.job.id,
         key=entry.key,
@@ -195,7 +196,7 @@ def _outcome(
         cached=cached,
         build_id=meta["build_id"],
         seconds=seconds,
-        verdict=judge(libraries, job_devices(plan.job), job_rules(plan.job)),
+        verdict=judge(facts.libraries, job_devices(plan.job), job_rules(plan.job), facts.findings),
         sandbox=(machine.sandbox.layout.name, machine.sandbox.reason),
     )
 
