@@ -3,7 +3,7 @@
 import pytest
 from authoring.recipes import OLD, OTHER, TEXT, recipe
 
-from kernforge.authoring.bump import bump, upstream_changes, upstream_of
+from kernforge.authoring.bump import bump, read_upstream, upstream_changes, upstream_of
 from kernforge.errors import RecipeError, SourceError
 from kernforge.recipe.load import load_recipe
 
@@ -133,3 +133,16 @@ def test_third_party_pins_that_moved_came_or_went_are_told():
         changes(tree(CMAKE + more))["pin-new", f"{LISTS}:4"].hint == "add fetchcontent: repo-more"
     )
     assert set(changes(tree('option(UP_FAST "x" ON)\n'))) == {("pin-gone", "sources.repo-table")}
+
+
+def test_a_tree_on_disk_reads_as_its_texts(tmp_path):
+    texts = {LISTS: CMAKE, CFG: "x = 1\n", "README.md": "long", "kernels/aot/pyproject.toml": ""}
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    patch = {"0001.patch": "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-long\n+short\n"}
+    found = read_upstream(recipe(), tmp_path, patch)
+    assert found.named == {CFG: "x = 1\n", "README.md": "long"}
+    assert set(found.build_files) == {LISTS, "kernels/aot/pyproject.toml"}
+    assert {"kernels/aot", "README.md"} <= found.paths
+    assert upstream_changes(recipe(), found, found, patch) == ()

@@ -11,6 +11,7 @@ from kernforge.authoring.lint import (
     lint_libraries,
     lint_options,
     lint_recipe,
+    lint_sources,
     lint_tree,
 )
 from kernforge.recipe.load import load_recipe
@@ -220,3 +221,15 @@ def test_a_patch_or_edit_that_no_longer_fits_is_told(tmp_path):
     (tmp_path / "kernels/aot").mkdir(parents=True)
     (tmp_path / "kernels/aot/setup.cfg").write_text("x = 1\n")
     assert lint_changes(recipe(), "up", tmp_path, (("0001.patch", PATCH),)) == ()
+
+
+def test_options_are_asked_about_only_where_every_source_was_read(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("project(x)\n")
+    assert lint_sources(recipe(), {"up": tmp_path}) == ()
+    empty = tmp_path / "table"
+    empty.mkdir()
+    remarks = lint_sources(recipe(), {"up": tmp_path, "repo-table": empty})
+    assert {remark.place for remark in remarks} == {
+        "build.cmake.UP_FAST",
+        "build.cmake.CUDA_VERSION",
+    }

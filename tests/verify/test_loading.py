@@ -48,8 +48,8 @@ def item(kind="extension", outcome="raised", **more):
     return {"kind": kind, "name": "pkg/ops.so", "outcome": outcome, **more}
 
 
-def raised(message, kind="ImportError", **more):
-    return item(type=kind, message=message, **more)
+def raised(message, error="ImportError", **more):
+    return item(type=error, message=message, **more)
 
 
 @pytest.mark.parametrize(

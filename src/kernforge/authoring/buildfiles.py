@@ -50,11 +50,15 @@ def read_build_files(root: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for entry in entries(root):
-        named = _NAMES.fullmatch(entry.path) or entry.path.endswith(_ENDINGS)
         path = root / entry.path
-        if entry.link is None and named and path.stat().st_size <= MAX_BYTES:
+        if entry.link is None and is_build_file(entry.path) and path.stat().st_size <= MAX_BYTES:
             found[entry.path] = path.read_text(encoding="utf-8", errors="replace")
     return found
+
+
+def is_build_file(path: str) -> bool:
+    """Whether a path is that of a file read here."""
+    return bool(_NAMES.fullmatch(path)) or path.endswith(_ENDINGS)
 
 
 def is_cmake(path: str) -> bool:

@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from kernforge.authoring.buildfiles import (
     declared,
-    is_cmake,
+    is_build_file,
     mentioned,
     near_option,
     options,
+    read_build_files,
     revision,
 )
 from kernforge.authoring.cmakescan import Download
 from kernforge.authoring.lint import Remark
 from kernforge.errors import RecipeError, SourceError
 from kernforge.recipe.model import ArchiveSource, GitSource, PypiSource, Recipe, Source
+from kernforge.source.tree import entries
 
 _PLUS = re.compile(r"^(?:---|\+\+\+) [ab]/([^\t\n]+)", re.MULTILINE)
 
@@ -266,9 +269,27 @@ def _holds(source: Source, each: Download) -> bool:
 
 def upstream_of(paths: frozenset[str], texts: Mapping[str, str]) -> Upstream:
     """Sort what was read of a tree: build files apart from others."""
-    build = {
-        p: t for p, t in texts.items() if is_cmake(p) or p.endswith(("setup.py", ".gitmodules"))
+    build = {path: text for path, text in texts.items() if is_build_file(path)}
+    named = {path: text for path, text in texts.items() if path not in build}
+    return Upstream(paths=paths, build_files=build, named=named)
+
+
+def read_upstream(recipe: Recipe, root: Path, patches: Mapping[str, str]) -> Upstream:
+    """Read of a tree what :func:`upstream_changes` asks about.
+
+    Args:
+        recipe: names the files of its edits.
+        root: the main source as it comes, at one commit.
+        patches: text of the main source's patch files by name; the files they touch are read.
+
+    Raises:
+        SourceError: as :func:`kernforge.source.tree.entries`.
+    """
+    files = frozenset(entry.path for entry in entries(root) if entry.link is None)
+    folders = frozenset(str(parent) for path in files for parent in PurePosixPath(path).parents)
+    wanted = {edit.file for edit in dict(recipe.sources)[recipe.main_source].edits}
+    wanted |= {path for text in patches.values() for path in _PLUS.findall(text)}
+    named = {
+        path: (root / path).read_text(encoding="utf-8", errors="replace") for path in wanted & files
     }
-    return Upstream(
-        paths=paths, build_files=build, named={p: t for p, t in texts.items() if p not in build}
-    )
+    return upstream_of(files | folders, {**named, **read_build_files(root)})

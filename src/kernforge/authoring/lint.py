@@ -22,6 +22,7 @@ from kernforge.authoring.buildfiles import (
     mentioned,
     near_option,
     options,
+    read_build_files,
     revision,
 )
 from kernforge.authoring.cmakescan import Download
@@ -217,6 +218,30 @@ def _submodules(recipe: Recipe, files: Mapping[str, str]) -> Iterator[Remark]:
             hint = "is none of them needed? submodules: true takes all"
             place = f"sources.{name}.submodules"
             yield Remark(word="submodule-left-out", place=place, text=text, hint=hint)
+
+
+def lint_sources(
+    recipe: Recipe, trees: Mapping[str, Path], cache: str | None = None
+) -> tuple[Remark, ...]:
+    """:func:`lint_tree` and :func:`lint_options` over trees on disk.
+
+    Args:
+        recipe: what is linted.
+        trees: the folder of each source by its name, as it is placed for a build. Options are asked
+            about only where no source is missing.
+        cache: as for :func:`lint_options`.
+
+    Raises:
+        SourceError: as :func:`kernforge.source.tree.entries`.
+    """
+    files = {
+        f"{name}/{path}": text
+        for name, tree in trees.items()
+        for path, text in read_build_files(tree).items()
+    }
+    whole = {name for name, _ in recipe.sources} <= trees.keys()
+    known = lint_options(recipe, files, cache) if whole else ()
+    return (*lint_tree(recipe, files), *known)
 
 
 def lint_options(

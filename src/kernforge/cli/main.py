@@ -33,6 +33,8 @@ _COMMANDS = {
     "patch": ("authoring", "patch"),
     "reproduce": ("publishing", "reproduce"),
     "publish": ("publishing", "publish"),
+    "install": ("publishing", "install"),
+    "matrix": ("publishing", "matrix"),
     "cache": ("caching", "cache"),
 }
 

@@ -11,6 +11,8 @@ one), which must have what the wheel needs, the wheel's files first on its path.
 `kernforge verify WHEEL --add R.json` reads the report.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import hashlib

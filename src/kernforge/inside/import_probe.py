@@ -11,6 +11,8 @@ Every item runs in a process of its own, forked from one that has torch loaded f
 from one that has not for imports, so that a crash or a hang is an answer like any other.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import importlib

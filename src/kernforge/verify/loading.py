@@ -241,8 +241,11 @@ def probe_imports(order: ImportOrder, world: ImportWorld, around: Surroundings) 
     if result.returncode != 0 or not answer.is_file():
         why = result.last_lines[-1] if result.last_lines else f"status {result.returncode}"
         return _unknown(f"the probe does not run in this environment: {why}")
-    document: dict[str, Any] = json.loads(answer.read_bytes())
-    return {**document, "root": request["root"]}
+    try:
+        document: dict[str, Any] = json.loads(answer.read_bytes())
+        return {**document, "root": request["root"]}
+    except (ValueError, TypeError):
+        return _unknown("what was imported has damaged the probe's answer")
 
 
 def _unknown(why: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Making it: keys, the plan, the backend call, gencode policies and the ledger."""

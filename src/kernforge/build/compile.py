@@ -1,0 +1,130 @@
+"""Runs the backend of a plan in its workspace and collects the one wheel and the ledger."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernforge.build.backend import parallel_environment
+from kernforge.build.failures import Failure, classify, first_complaint, progress
+from kernforge.build.ledger import Record, read_ledger, unexplained_objects, unseen_nvcc
+from kernforge.build.plan import Plan
+from kernforge.build.workspace import Workspace, run_inside
+from kernforge.errors import CacheError, CompileError
+from kernforge.process import KILLED_FOR_TIME, Runner, Sink
+
+_TAIL = 40
+_LOG_BYTES = 64 << 20
+_READ = 1 << 16  # characters read of a line; logs may hold megabytes without a newline
+_LINE = 500  # and shown
+_BUILD_FILES = frozenset({".py", ".txt", ".cmake", ".toml", ".cfg", ".mk", ".sh", ".in", ""})
+_BUILD_FILE_BYTES = 1 << 20
+_MENTIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a compile left: the backend's wheel and one record a compiler call."""
+
+    wheel: Path
+    records: tuple[Record, ...]
+
+
+def _shown(lines: list[str]) -> tuple[str, ...]:
+    """The lines worth reading: from the first complaint on, else the end."""
+    start = first_complaint(lines)
+    if start is None:
+        return tuple(_cut(line) for line in lines[-_TAIL:])
+    start = max(0, start - 2)
+    rest = [] if len(lines) <= start + _TAIL else ["..."]
+    return tuple(_cut(line) for line in [*lines[start : start + _TAIL], *rest])
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE else f"{line[:_LINE]}..."
+
+
+def _mentions(tree: Path, arch: str) -> list[str]:
+    """Files and lines of a project that ask for an arch, such as ``70``, by their own words."""
+    spelled = re.compile(rf"\b(?:compute|sm)_{arch}\b".encode())
+    found: list[str] = []
+    for path in sorted(tree.rglob("*")):
+        if path.suffix not in _BUILD_FILES or path.is_symlink() or not path.is_file():
+            continue
+        if path.stat().st_size > _BUILD_FILE_BYTES:
+            continue
+        lines = enumerate(path.read_bytes().splitlines(), 1)
+        name = path.relative_to(tree)
+        found += [f"{name}:{number}" for number, line in lines if spelled.search(line)]
+        if len(found) >= _MENTIONS:
+            break
+    return found[:_MENTIONS]
+
+
+def _hint(found: Failure | None, tree: Path) -> str | None:
+    if found is None:
+        return None
+    if found.named is None:
+        return found.hint
+    places = _mentions(tree, found.named)
+    return f"{found.hint}; it stands in {', '.join(places)}" if places else found.hint
+
+
+def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileError | CacheError:
+    records = read_ledger(space.folder("ledger"))
+    with log.open("rb") as file:
+        text = file.read(_LOG_BYTES).decode("utf-8", "replace")
+    lines = [line[:_READ] for line in text.splitlines()]
+    detail = _shown(lines)
+    if any("No space left on device" in line for line in lines):
+        return CacheError(
+            "disk-full",
+            f"{plan.job.id}: the compile ran out of disk space; log: {log}",
+            hint="free some, or choose another folder with --cache",
+            detail=detail,
+        )
+    found = classify(lines, records, cuda=plan.job.target.cuda)
+    end = f"signal {-status if status < 0 else status - 128}" if not 0 < status < 129 else status
+    what = _cut(found.text) if found else f"the backend ended with {end}"
+    return CompileError(
+        found.word if found else "compile-failed",
+        f"{plan.job.id}: {what}; {progress(records)}; log: {log}",
+        hint=_hint(found, space.folder("src")),
+        detail=detail,
+    )
+
+
+def compile_wheel(plan: Plan, space: Workspace, sink: Sink, *, jobs: int, runner: Runner) -> Built:
+    """Run the backend and return what it built.
+
+    Raises:
+        CompileError: ``compile-failed`` or the class that `failures` gives it, ``timeout``,
+            ``wheel-count`` or ``object-unexplained``.
+        CacheError: ``disk-full``.
+    """
+    call = replace(plan.call, env=(*plan.call.env, *parallel_environment(jobs)))
+    status = run_inside(space, call, sink, runner=runner)
+    if status == KILLED_FOR_TIME:
+        raise CompileError(
+            "timeout",
+            f"{plan.job.id}: stopped after {sink.timeout:.0f} s; log: {sink.log}",
+            hint="raise build.timeout, or find what hangs",
+        )
+    if status != 0:
+        raise _failure(plan, status, space, sink.log)
+    wheels = sorted(space.folder("out").glob("*.whl"))
+    if len(wheels) != 1:
+        raise CompileError(
+            "wheel-count", f"{plan.job.id}: the backend left {len(wheels)} wheels, not one"
+        )
+    records = read_ledger(space.folder("ledger"))
+    folders = [space.folder(name) for name in ("build", "src")]
+    strange = [path for f in folders for path in unexplained_objects(f, records)]
+    if strange := [*unseen_nvcc(records), *strange]:
+        raise CompileError(
+            "object-unexplained",
+            f"{plan.job.id}: {strange[0]!r} was compiled past the shim ({len(strange)} in all)",
+            hint="the project calls a compiler by its own path; patch that call out",
+        )
+    return Built(wheel=wheels[0], records=records)

@@ -1,0 +1,216 @@
+"""What a failed build died of: a class, the compiler's own words, and the way out. Pure.
+
+Wordings are those of nvcc 13.0.88, ptxas, gcc 12, CMake 4.4, git and torch 2.14.1, each provoked in
+a test or read in the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernforge.arch import cuda_problem, parse_arch
+from kernforge.build.ledger import Record
+from kernforge.errors import RecipeError
+
+_PROBES = ("CMakeScratch", "CompilerId", "cmTC_")
+_CRASHES = {139: "signal 11", 134: "signal 6", 136: "signal 8", 132: "signal 4"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a build died of: a stable word, one sentence with the program's words, a remedy.
+
+    ``named`` is an arch as compilers spell it (``70``) that the project's own files ask for.
+    """
+
+    word: str
+    text: str
+    hint: str | None
+    named: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    word: str
+    pattern: re.Pattern[str]
+    hint: str
+
+
+def _rule(word: str, pattern: str, hint: str) -> _Rule:
+    return _Rule(word=word, pattern=re.compile(pattern), hint=hint)
+
+
+_CCCL = r"(?:thrust|cub|cuda/(?:std|atomic|barrier|functional|ptx|memory_resource)|nv/target)\b"
+_RULES = (
+    _rule(
+        "suffix-needed",
+        r"not supported on \.target '?sm_\d+'?",
+        "the code needs an arch-specific target: ask for the a or f form, as 12.0a; it then runs "
+        "on fewer GPUs, so kernforge does not switch by itself",
+    ),
+    _rule(
+        "host-compiler-too-new",
+        r"unsupported GNU version!|unsupported clang version!",
+        "put an older g++ first on PATH, or choose a newer CUDA release",
+    ),
+    _rule(
+        "glibc-clash",
+        r"exception specification is incompatible.*\b(?:cospi|sinpi|rsqrt|tgamma|lgamma)",
+        "this glibc and this CUDA release declare the same functions differently: choose a newer "
+        "CUDA release or an older image; another compiler does not help",
+    ),
+    _rule(
+        "header-moved",
+        rf"fatal error: {_CCCL}[\w./]*: No such file",
+        "CUDA 13 keeps these headers in include/cccl, which only nvcc adds by itself: set "
+        'build.env CPLUS_INCLUDE_PATH: "{cuda_root}/include/cccl"',
+    ),
+    _rule(
+        "header-missing",
+        r"fatal error: [\w./+-]+: No such file",
+        "is a source, submodule or requirement missing?",
+    ),
+    _rule(
+        "gpu-wanted",
+        r"No CUDA GPUs are available|Found no NVIDIA driver|no CUDA-capable device|[Nn]o GPU found",
+        "building needs no GPU: look for a variable of the project that names archs, or patch the "
+        "query out",
+    ),
+    _rule(
+        "torch-arch-unknown",
+        r"Unknown CUDA arch \([^)]*\) or GPU not supported",
+        "torch's own table of archs is older than the arch: choose a newer torch",
+    ),
+    _rule(
+        "cmake-policy",
+        r"Compatibility with CMake < 3\.5 has been removed",
+        'set build.cmake CMAKE_POLICY_VERSION_MINIMUM: "3.5", or an older cmake in build.requires',
+    ),
+    _rule(
+        "network-wanted",
+        r"directory for dependency \S+ to already be populated",
+        "builds have no network: make that dependency a source of the recipe (fetchcontent)",
+    ),
+    _rule(
+        "network-wanted",
+        r"Could not resolve host|Temporary failure in name resolution|Network is unreachable"
+        r"|Couldn't resolve host|unable to resolve host|Name or service not known"
+        r"|Could not connect to|Failed to connect to",
+        "builds have no network: make the download a source of the recipe (fetchcontent)",
+    ),
+    _rule("symbol-undefined", r"undefined reference to", "is a library missing from the link?"),
+    _rule(  # before crashes: cicc ends an uncaught std::bad_alloc by signal 6
+        "out-of-memory",
+        r"\bKilled\b.*(?:cicc|cc1plus|ptxas|nvcc)|fatal error: Killed signal|died due to signal 9\b"
+        r"|virtual memory exhausted|Cannot allocate memory|out of memory allocating"
+        r"|catastrophic error: out of memory|std::bad_alloc|Memory allocation failure",
+        "run fewer compiles at once: --jobs 1",
+    ),
+    _rule(
+        "compiler-crash",
+        r"internal compiler error|Segmentation fault|died due to signal (?:11|6|8|4)\b",
+        "a fault of the compiler: try another CUDA release or arch",
+    ),
+)
+_OF_PROJECTS = frozenset({"gpu-wanted", "torch-arch-unknown", "cmake-policy", "network-wanted"})
+_ARCH = re.compile(r"Unsupported gpu architecture '(?:sm|compute)_(\d+)(\d)([af]?)'")
+_LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.IGNORECASE)
+
+
+def first_failed(records: Iterable[Record]) -> Record | None:
+    """The first call that failed and was no probe of the build system."""
+    for record in records:
+        names = " ".join((*record.sources, record.output or "", record.cwd))
+        if record.exit and not record.nested and not any(probe in names for probe in _PROBES):
+            return record
+    return None
+
+
+def _unsupported(line: str, where: str, cuda: str) -> Failure | None:
+    match = _ARCH.search(line)
+    if match is None:
+        return None
+    named = "".join(match.groups())
+    number = f"{match[1]}.{match[2]}{match[3]}"
+    try:
+        major, minor = (int(part) for part in cuda.split("."))
+        problem = cuda_problem(parse_arch(number), (major, minor))
+    except RecipeError:
+        problem = None
+    if problem is None:
+        hint = f"{number} is no arch it knows"
+        return Failure(word="arch-refused", text=line.strip() + where, hint=hint, named=named)
+    old = "too old" in problem
+    hint = (
+        "choose a newer CUDA release"
+        if old
+        else f"the project itself asks for {number}: set build.gencode to replace for that file, "
+        "or patch the flag out"
+    )
+    word = "toolkit-too-old" if old else "toolkit-too-new"
+    text = f"{line.strip()}{where} ({problem})"
+    return Failure(word=word, text=text, hint=hint, named=None if old else named)
+
+
+def _by_record(record: Record | None) -> Failure | None:
+    if record is None:
+        return None
+    what = f"{record.tool} on {', '.join(record.sources) or record.output}"
+    if record.exit == 137:
+        hint = "most likely for memory: run fewer compiles at once (--jobs 1)"
+        return Failure(word="out-of-memory", text=f"{what} was killed (signal 9)", hint=hint)
+    if record.exit in _CRASHES:
+        hint = "a fault of the compiler: try another CUDA release or arch"
+        text = f"{what} crashed ({_CRASHES[record.exit]})"
+        return Failure(word="compiler-crash", text=text, hint=hint)
+    if record.exit == 96:
+        text = f"{what}: {record.note}"
+        return Failure(word="gencode-refused", text=text, hint="set build.gencode for that file")
+    return None
+
+
+def _by_words(
+    lines: Sequence[str], rules: Sequence[_Rule], *, where: str, cuda: str
+) -> Failure | None:
+    for line in lines:
+        if found := _unsupported(line, where, cuda):
+            return found
+        for rule in rules:
+            if rule.pattern.search(line):
+                return Failure(word=rule.word, text=f"{line.strip()}{where}", hint=rule.hint)
+    return None
+
+
+def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> Failure | None:
+    """The class of a failed build, or None where nothing known is in its words.
+
+    Where a compiler failed its own words come first: projects also warn of a missing GPU or
+    network and go on.
+
+    Args:
+        lines: its log, in order. The first line that fits decides, for later ones follow from it.
+        records: its ledger, in order.
+        cuda: the target's CUDA release.
+    """
+    record = first_failed(records)
+    if found := _by_record(record):
+        return found
+    if record is not None:
+        where = f" [{', '.join(record.sources)}]" if record.sources else ""
+        compilers = [rule for rule in _RULES if rule.word not in _OF_PROJECTS]
+        if found := _by_words(lines, compilers, where=where, cuda=cuda):
+            return found
+    return _by_words(lines, _RULES, where="", cuda=cuda)
+
+
+def first_complaint(lines: Sequence[str]) -> int | None:
+    """Index of the first line that complains, or None: the end of a log rarely holds the cause."""
+    return next((number for number, line in enumerate(lines) if _LOUD.search(line)), None)
+
+
+def progress(records: Iterable[Record]) -> str:
+    """How far a build came: ``12 of its compiler calls had ended well``."""
+    done = sum(1 for r in records if r.exit == 0 and not r.nested and r.kind in {"compile", "link"})
+    return f"{done} compiler calls had ended well"
