@@ -175,7 +175,10 @@ def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> En
     began = time.monotonic()
     with maker.stage("build", f"{maker.settings.jobs} at once") as said:
         built = compile_wheel(plan, space, sink, jobs=maker.settings.jobs, runner=maker.runner)
-        said.append(summarise(built.records).text)
+        summary = summarise(built.records)
+        said.append(summary.text)
+    for note in summary.notes:
+        maker.note(note)
     wheel = _stripped(maker, space, built, sink)
     seconds = round(time.monotonic() - began, 3)
     about = {"wheel": built.wheel.name, "tree": tree, "seconds": seconds}

@@ -131,8 +131,8 @@ def _short(served: Served, *, allow_jit: bool) -> str | None:
         case Service.JIT:
             return "only PTX, which the driver would have to compile"
         case Service.PARTIAL:
-            gap = f"{len(served.missing)} of {served.total} kernels lack code"
-            return f"{gap}, among them {served.missing[0]}"
+            some = f"code for {served.kernels} of {served.total} kernels only"
+            return f"{some}; none for {served.missing[0]}"
         case Service.EMPTY:
             return "images without a single kernel"
         case _:
