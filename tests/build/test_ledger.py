@@ -5,7 +5,14 @@ import shutil
 
 import pytest
 
-from kernforge.build.ledger import Output, Record, read_ledger, summarise, unexplained_objects
+from kernforge.build.ledger import (
+    Output,
+    Record,
+    read_ledger,
+    summarise,
+    unexplained_objects,
+    unseen_nvcc,
+)
 from kernforge.errors import CompileError
 
 OBJECT = b"\x7fELF\x02\x01" + bytes(10) + b"\x01\x00" + b"rest of an object"
@@ -177,3 +184,13 @@ def test_each_note_is_said_once_with_its_first_file(ledger):
         line(note="other", sources=[], output="d.o", start=3.0),
     )
     assert summarise(records).notes == (f"a.cu: {said}", "d.o: other")
+
+
+@pytest.mark.parametrize(
+    ("nested", "found"),
+    [(False, ("a.o",)), (True, ())],
+    ids=["an nvcc past the shim", "an nvcc that got the shim's compiler by -ccbin, as torch does"],
+)
+def test_the_host_half_of_an_nvcc_that_nobody_saw(ledger, nested, found):
+    half = line(tool="g++", sources=["a.o.cudafe1.cpp"], policy=None, nested=nested)
+    assert unseen_nvcc(ledger(half)) == found

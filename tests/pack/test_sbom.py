@@ -18,14 +18,15 @@ ORDER = BillOrder(
     licence="Apache-2.0",
     key="ab" * 32,
     sources=(
-        ("cutlass", canonical_json({"kind": "archive", "sha256": "12" * 32, "strip": 1})),
-        ("scatter", canonical_json({"kind": "pypi", "name": "torch-scatter", "version": "2.1.2",
+        ("cutlass", "sglang/3rdparty/cutlass", canonical_json({"kind": "archive", "sha256": "12" * 32, "strip": 1})),
+        ("scatter", "scatter", canonical_json({"kind": "pypi", "name": "torch-scatter", "version": "2.1.2",
                                     "sha256": "34" * 32})),
-        ("sglang", canonical_json({"kind": "git", "commit": "56" * 20})),
-        ("own", canonical_json({"kind": "path", "tree": "78" * 32})),
+        ("sglang", "sglang", canonical_json({"kind": "git", "commit": "56" * 20})),
+        ("own", "own", canonical_json({"kind": "path", "tree": "78" * 32})),
     ),
     vendored=(
         Vendored(path="sglang/LICENSE", licence="Apache-2.0", sha256="0" * 64),
+        Vendored(path="sglang/3rdparty/cutlass/LICENSE.txt", licence="BSD-3-Clause", sha256="5" * 64),
         Vendored(path="sglang/3rdparty/fmt/LICENSE", licence="MIT", sha256="1" * 64),
         Vendored(path="sglang/3rdparty/odd/LICENSE.txt", licence=None, sha256="2" * 64),
         Vendored(path="sglang/3rdparty/two/LICENSE-A", licence="MIT", sha256="3" * 64),
@@ -84,6 +85,8 @@ def test_every_ingredient_is_named_with_its_digest():
 def test_licences_are_told_as_found_and_never_guessed():
     found = parts()
     assert found["source:sglang"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+    assert found["source:cutlass"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
+    assert "vendored:sglang/3rdparty/cutlass" not in found
     assert found["vendored:sglang/3rdparty/fmt"]["licenses"] == [{"license": {"id": "MIT"}}]
     assert "licenses" not in found["vendored:sglang/3rdparty/odd"]
     assert found["vendored:sglang/3rdparty/two"]["licenses"] == [

@@ -163,3 +163,12 @@ def test_json_of_a_fault_is_one_object(trial):
     answer = trial.build()
     assert json.loads(json.dumps(answer.objects)) == [answer.fault]
     assert answer.fault["exit"] == 6
+
+
+def test_an_nvcc_that_is_given_the_shims_compiler_is_no_stranger(trial):
+    """torch hands its CC to nvcc as -ccbin."""
+    nvcc = 'os.environ["CUDA_HOME"] + "/bin/nvcc"'
+    text = setup_with(NVCC=nvcc).replace("FLAGS = [", 'FLAGS = ["-ccbin", os.environ["CC"], ')
+    assert text.count("-ccbin") == 1
+    trial.write({"project/setup.py": text})
+    assert trial.build().archs() == {"scale.cu": ["sm_120a"]}

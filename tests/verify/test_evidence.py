@@ -68,6 +68,11 @@ REAL = image("9.0a", size=40_000, matrix=True)
         (image("12.0a"), [REAL], "serves"),
         (image("12.0a", matrix=True, traps=3, texts=[TEXT]), [REAL], "doubtful"),
         (image("12.0a", matrix=True, traps=3), [REAL], "serves"),
+        (
+            image("12.0a", matrix=True, traps=3, texts=[TEXT]),
+            [image("9.0a", matrix=True, traps=3)],
+            "serves",
+        ),
         (image("12.0a", matrix=True, traps=3, texts=[TEXT]), [], "serves"),
         (image("12.0a", traps=9, texts=[TEXT]), [], "doubtful"),
         (image("12.0a", traps=9, texts=[TEXT]), [image("9.0a", traps=9)], "serves"),

@@ -9,7 +9,7 @@ from kernforge.binary.library import read_library_file
 from kernforge.binary.wheel import read_wheel
 from kernforge.verify.linkage import judge_links, link, own_providers
 from kernforge.verify.policy import Answer
-from kernforge.verify.surroundings import Surroundings, target_of
+from kernforge.verify.surroundings import Surroundings, read_dynamic, target_of
 
 from .targets import Target, compile_library, compile_module, pack
 
@@ -59,6 +59,14 @@ def test_the_old_string_abi_is_told_apart(tmp_path, target):
     old = "extern void _ZN3c104failERKSs(void); void f(void) { _ZN3c104failERKSs(); }"
     compile_library(tmp_path / "tree/ops.so", old, *target.linked())
     assert [word for word, _ in faults(tmp_path, target)] == ["abi-cxx11"]
+
+
+def test_another_parameter_beside_the_same_string_is_no_abi_of_strings(tmp_path, target):
+    fail = "_ZN3c104failERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    target.library("torch/lib/libtorch.so", f"void {fail}(void) {{}}", "-Wl,-soname,libtorch.so")
+    source = f"extern void {fail}i(void); void f(void) {{ {fail}i(); }}"
+    compile_library(tmp_path / "tree/ops.so", source, *target.linked())
+    assert [word for word, _ in faults(tmp_path, target)] == ["abi-torch"]
 
 
 @pytest.mark.parametrize(
@@ -195,3 +203,19 @@ def test_facts_are_hashable(target):
     found = around(target)
     assert len({found.target, dataclasses.replace(found.target)}) == 1
     assert hash(found.find("libc10.so")) == hash(found.find("libc10.so"))
+
+
+@pytest.mark.parametrize("size", [0, 3, 40, 64, 500, 9000])
+def test_a_torn_library_of_the_target_is_no_library(tmp_path, target, size):
+    whole = (target.torch / "lib/libc10.so").read_bytes()
+    (target.torch / "lib/libc10.so").write_bytes(whole[:size])
+    assert read_dynamic(target.torch / "lib/libc10.so") is None
+    assert around(target).find("libc10.so") is None
+
+
+def test_each_library_is_found_where_the_loader_finds_it(target):
+    found = around(target)
+    assert found.find("libc10.so").origin == "torch"
+    assert found.find("libc.so.6").origin == "system"
+    assert found.find("nosuch.so.1") is None
+    assert any("PyObject_Call" in one.defined for one in found.interpreter())

@@ -46,6 +46,8 @@ def test_the_message_names_choice_file_and_archs():
 )
 def test_choices_that_lead_nowhere(choice, word):
     assert faults("12.0", choice=choice) == [(word, "12.0")]
+    (chosen,) = simulate((choice,), (HOPPER, REST), (device("12.0"),))
+    assert chosen.served is None
 
 
 def test_a_file_without_device_code_serves_nothing():

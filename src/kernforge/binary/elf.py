@@ -102,12 +102,16 @@ class Elf:
         """
         if not 0 < self.names < len(self.sections):
             return ()
-        table = bytes(self.bytes_of(self.sections[self.names]))
-        wanted = {name + b"\0": name for name in names}
+        table = self.bytes_of(self.sections[self.names])
+        # Most images have no section of the name; one search tells, without a look at each.
+        stops = [name + b"\0" for name in names]
+        wanted = {stop: stop[:-1] for stop in stops if re.search(re.escape(stop), table)}
+        if not wanted:
+            return ()
         found = []
         for section in self.sections:
             for stop, name in wanted.items():
-                if table.startswith(stop, section.name):
+                if table[section.name : section.name + len(stop)] == stop:
                     found.append((name, section))
         return tuple(found)
 

@@ -169,11 +169,12 @@ def _is_object(path: Path) -> bool:
 def unseen_nvcc(records: Iterable[Record]) -> tuple[str, ...]:
     """What host compilers made of the host half that an nvcc past the shim left, in order.
 
-    Below the shim nvcc calls host compilers that keep no record, so a record of such a call means
-    an nvcc that the shim has not seen: no record says for which targets it compiled.
+    An nvcc that came through the shim calls host compilers that keep no record, or, where it was
+    given the shim's own compiler by ``-ccbin`` (torch does), a nested one. A record that is not
+    nested means an nvcc that the shim has not seen: none says for which targets it compiled.
     """
     halves = (r for r in records if any(name.endswith(_HALF_OF_NVCC) for name in r.sources))
-    return tuple(r.output or r.sources[0] for r in halves if r.policy is None)
+    return tuple(r.output or r.sources[0] for r in halves if r.policy is None and not r.nested)
 
 
 def unexplained_objects(build_root: Path, records: Iterable[Record]) -> tuple[str, ...]:

@@ -18,13 +18,12 @@ from kernforge.process import SystemRunner
 from kernforge.publish.candidate import Candidate
 from kernforge.publish.publication import Order, Published
 from kernforge.publish.selection import job_candidate, wheel_candidate
+from kernforge.recipe.load import find_recipes
 from kernforge.report.errors import dump
 from kernforge.report.publishing import published_document, published_text
-from kernforge.recipe.load import find_recipes
 from kernforge.report.terminal import amount, make_progress
 from kernforge.source.redact import bare_url
 from kernforge.store.upkeep import parse_size
-
 
 _TWINE_READS = frozenset(
     "HOME PATH LANG LC_ALL XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS "
@@ -173,7 +172,7 @@ def reproduce(
 @click.option("--python", metavar="PATH", help="Install into this Python; the one of the active "
               "environment, else the first on PATH.")  # fmt: skip
 @click.option("--device", "devices", multiple=True, metavar="X.Y",
-              help="The GPU it is for, where this machine has none; may be given again.")  # fmt: skip
+              help="The GPU, instead of those found here; may be given again.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Choose, and install nothing.")
 @json_option
 @click.pass_obj

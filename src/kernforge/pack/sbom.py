@@ -35,7 +35,7 @@ class BillOrder:
         version: its version with the local part.
         licence: licence expression of its METADATA, or None.
         key: the BuildKey.
-        sources: name and pins of each source, the pins as canonical JSON.
+        sources: name, place in the tree and pins of each source, the pins as canonical JSON.
         vendored: licence files found in the sources.
         pins: the locked packages of the environment that it was built in.
         licences: name and licence of those packages, where they name one.
@@ -45,7 +45,7 @@ class BillOrder:
     version: str
     licence: str | None
     key: str
-    sources: tuple[tuple[str, str], ...]
+    sources: tuple[tuple[str, str, str], ...]
     vendored: tuple[Vendored, ...] = ()
     pins: tuple[Pin, ...] = ()
     licences: tuple[tuple[str, str], ...] = ()
@@ -103,12 +103,13 @@ def _licences(text: str | None) -> dict[str, Any]:
 
 
 def _sources(order: BillOrder) -> list[dict[str, Any]]:
-    by_folder: dict[str, list[str]] = {}
+    licences: dict[str, list[str]] = {}
     for found in order.vendored:
-        if found.folder in {name for name, _ in order.sources} and found.licence:
-            by_folder.setdefault(found.folder, []).append(found.licence)
+        if found.licence:
+            licences.setdefault(found.folder, []).append(found.licence)
     return [
-        _source(name, json.loads(pins), by_folder.get(name, [])) for name, pins in order.sources
+        _source(name, json.loads(pins), licences.get(place, []))
+        for name, place, pins in order.sources
     ]
 
 
@@ -133,7 +134,7 @@ def _source(name: str, pins: Mapping[str, Any], licences: list[str]) -> dict[str
 
 def _vendored(order: BillOrder) -> list[dict[str, Any]]:
     """Third parties inside the sources: folders with a licence file of their own."""
-    tops = {name for name, _ in order.sources}
+    tops = {place for _, place, _ in order.sources}
     folders: dict[str, list[Vendored]] = {}
     for found in order.vendored:
         if found.folder and found.folder not in tops:

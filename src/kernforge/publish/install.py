@@ -86,7 +86,8 @@ def _fetched(url: str, shown: str, settings: FetchSettings) -> bytes:
                 raise _unreachable(shown, f"it answers {answer.status_code}")
             return _bounded(answer, shown, deadline)
     except requests.RequestException as error:
-        raise _unreachable(shown, reason_of(error)) from error
+        silent = time.monotonic() > deadline
+        raise _unreachable(shown, "it fell silent" if silent else reason_of(error)) from error
 
 
 def _bounded(answer: requests.Response, shown: str, deadline: float) -> bytes:

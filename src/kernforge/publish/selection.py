@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernforge.binary.wheel import read_wheel
-from kernforge.errors import KernforgeError, PublishError, SelectionError
+from kernforge.errors import KernforgeError, PublishError, VerifyError
 from kernforge.events import Listener, Note
 from kernforge.pack.built import job_of, read_built, read_texts
 from kernforge.pipeline.job import build_job, job_devices, job_rules
@@ -42,12 +42,13 @@ def wheel_candidate(
     """A wheel on disk as a candidate.
 
     Raises:
-        SelectionError: ``wheel-missing`` or ``recipe-missing``.
+        VerifyError: ``wheel-missing`` or ``wheel-foreign``.
+        SelectionError: ``recipe-missing``.
         PublishError: ``wheel-differs`` where the store holds other bytes under its key, or as
             :func:`kernforge.publish.candidate.make_candidate`.
     """
     if not wheel.is_file():
-        raise SelectionError("wheel-missing", f"{str(wheel)!r} is no file")
+        raise VerifyError("wheel-missing", f"{str(wheel)!r} is no file", hint="name a .whl file")
     built = read_built(wheel, read_texts(wheel))
     job = job_of(built, settings.recipes)
     entry = Store(settings.cache).get("artifact", built.build_key, told=lambda _text: None)

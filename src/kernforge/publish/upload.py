@@ -6,8 +6,10 @@ argument, which others on the machine could read.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
+from html import unescape
 
 from kernforge.errors import PublishError
 from kernforge.process import Command, Runner
@@ -17,6 +19,8 @@ from kernforge.source.redact import bare_url, credentials_of, redacted, secrets_
 DEFAULT_LIMIT = 100_000_000
 """Bytes of one file that the public index takes where nobody has asked it for more."""
 _MISSING = "No module named"
+_WIDE = ("COLUMNS", "200")
+_MARKS = re.compile(r"\x1b\[[0-9;]*m|<[^<>]*>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +71,12 @@ def upload(candidates: tuple[Candidate, ...], order: UploadOrder, *, runner: Run
         value for name, value in order.env if name in {"TWINE_PASSWORD", "TWINE_USERNAME"}
     )
     for candidate in candidates:
-        words = ("upload", "--non-interactive", "--disable-progress-bar")
+        words = ("upload", "--non-interactive", "--disable-progress-bar", "--verbose")
         argv = (sys.executable, "-m", "twine", *words, "--repository-url", order.url)
-        done = runner.run(Command(argv=(*argv, str(candidate.path)), env=order.env))
+        done = runner.run(Command(argv=(*argv, str(candidate.path)), env=(*order.env, _WIDE)))
         if done.returncode == 0:
             continue
-        said = (*done.text.splitlines()[-10:], *done.stderr.decode("utf-8", "replace").splitlines())
+        said = _plain(done.text + done.stderr.decode("utf-8", "replace"))
         if _MISSING in "\n".join(said):
             raise PublishError(
                 "twine-missing",
@@ -83,5 +87,11 @@ def upload(candidates: tuple[Candidate, ...], order: UploadOrder, *, runner: Run
             "upload-failed",
             f"{candidate.listed.file} was not taken by {bare_url(order.url)!r}",
             hint="what went before it in this call is uploaded; a name never gets other bytes",
-            detail=tuple(redacted(line, secrets) for line in said if line.strip())[-12:],
+            detail=tuple(redacted(line, secrets) for line in said[-12:]),
         )
+
+
+def _plain(text: str) -> list[str]:
+    """What twine and the server said, without colours, markup and blank lines."""
+    lines = (unescape(_MARKS.sub("", line)).strip() for line in text.splitlines())
+    return [line for line in lines if line]

@@ -96,10 +96,17 @@ def read_dynamic(path: Path) -> ElfFacts | None:
         with (
             path.open("rb") as stream,
             mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
-            memoryview(data) as view,
         ):
-            return elf_facts(read_elf(view), FindingLog())
-    except (OSError, ValueError, GarbledError):
+            return _parsed(data)
+    except (OSError, ValueError):  # ValueError: an empty file cannot be mapped
+        return None
+
+
+def _parsed(data: mmap.mmap) -> ElfFacts | None:
+    # Caught in here: a mapping cannot be closed while an exception's frames hold views of it.
+    try:
+        return elf_facts(read_elf(data), FindingLog())
+    except GarbledError:
         return None
 
 
