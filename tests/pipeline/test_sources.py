@@ -267,3 +267,19 @@ def test_a_nested_download_beside_answered_ones_is_named_too(call, project):
     fault = json.loads(done.stdout)[0]
     assert fault["error"] == "network-wanted", done.stderr
     assert "repo-other" in fault["message"]
+
+
+def test_git_metadata_is_one_clean_commit_of_the_patched_tree(call, project, tmp_path):
+    """A version that is read from git must not see the patches as dirt."""
+    recipe = project / "recipes/tiny.yaml"
+    text = recipe.read_text().replace(
+        "    tag: v1.2.3\n", "    tag: v1.2.3\n    git_metadata: true\n"
+    )
+    check = (
+        'execute_process(COMMAND sh -c \\"cd /kf/src/tiny && test -d .git && ! test -e /usr/local/x\\" '
+        "COMMAND_ERROR_IS_FATAL ANY)"
+    )
+    edit = f'{{file: project/CMakeLists.txt, find: "include(FetchContent)", replace: "include(FetchContent)\\n{check}", count: 1}}'
+    recipe.write_text(text.replace("edits: [", f"edits: [{edit}, "))
+    done = call("build", "tiny", "--json")
+    assert done.returncode == 0, done.stderr

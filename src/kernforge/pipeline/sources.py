@@ -12,9 +12,10 @@ from kernforge.pipeline.gather import placing_order, read_patches, source_folder
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
-from kernforge.recipe.model import PathSource, Source
+from kernforge.recipe.model import GitSource, PathSource, Source
 from kernforge.source.edits import apply_edits
 from kernforge.source.fetch import epoch, fetch, place
+from kernforge.source.metadata import make_repository
 from kernforge.source.patches import apply_series
 from kernforge.source.settings import Told
 from kernforge.source.tree import copy_tree, tree_hash
@@ -54,6 +55,8 @@ def place_sources(plan: Plan, into: Path, settings: Settings, *, runner: Runner)
         target = into / source_place(job, name)
         _place_one(plan, name, target, settings, runner)
         _change(source, target, settings)
+        if isinstance(source, GitSource) and source.git_metadata:
+            make_repository(target, plan.epoch or DEFAULT_EPOCH, settings.fetching, runner)
     return tree_hash(into)
 
 
@@ -76,6 +79,8 @@ def place_pristine(
 def _place_one(plan: Plan, name: str, target: Path, settings: Settings, runner: Runner) -> None:
     source = dict(plan.job.recipe.sources)[name]
     if not isinstance(source, PathSource):
+        if isinstance(source, GitSource):  # the repository is made of what the patches leave
+            source = source.model_copy(update={"git_metadata": False})
         place(source, settings.fetching, target, runner=runner)
         return
     planned = {n: pins for n, _, pins in json.loads(plan.stage("fetch").parts)["sources"]}

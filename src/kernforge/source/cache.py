@@ -68,8 +68,10 @@ def file_place(cache: Path, sha256: str) -> Path:
 
 
 def file_sha256(path: Path) -> str | None:
-    """SHA-256 of a file; None where it is not there or cannot be read."""
+    """SHA-256 of a file; None where none is there or it cannot be read."""
     try:
+        if not path.is_file():  # a device may have no end
+            return None
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
