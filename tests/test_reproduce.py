@@ -147,6 +147,19 @@ def test_the_kernel_that_differs_is_named(tmp_path):
     assert "scale" not in {d.kernel for d in found.differences}
 
 
+def test_a_kernel_that_is_named_by_another_hash_is_told_once(tmp_path):
+    names = [
+        f"_ZN47_GLOBAL__N__{h}_14_verify_tree_cu_739bd39c4rankEv" for h in ("edcf73da", "f787d667")
+    ]
+    old, new = (lib(code=fatbin(**{name: EXIT})) for name in names)
+    found = pair(tmp_path, {"p/a.so": old}, {"p/a.so": new})
+    told = [d for d in found.differences if d.level == "device code"]
+    assert [d.text for d in told] == [
+        "is named by another hash of its source file or that file's path"
+    ]
+    assert told[0].kernel == names[0]
+
+
 def test_another_way_of_storing_is_equal_device_code(tmp_path):
     cubin = make_cubin({"scale": EXIT})
     old, new = (

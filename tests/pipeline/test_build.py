@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from projects import FILES, PYPROJECT, RECIPE, fatbin_archs, share_toolchain, write_project
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 
 @pytest.fixture
@@ -207,6 +207,7 @@ def test_a_damaged_store_entry_is_built_again(build):
     assert "0 damaged" in checked.stdout
 
 
+@pytest.mark.xdist_group("real")
 def test_without_a_sandbox_the_real_folder_is_used_and_said(build):
     document = answer(build("--json", "--no-sandbox"))
     assert document["sandbox"]["layout"] == "real"
@@ -214,6 +215,7 @@ def test_without_a_sandbox_the_real_folder_is_used_and_said(build):
     assert document["verdict"]["passed"]
 
 
+@pytest.mark.xdist_group("real")
 def test_a_forbidden_bubblewrap_is_told_apart(build, tmp_path):
     """In a user namespace that may make no further one, the real bubblewrap really is refused."""
     script = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "$@"'

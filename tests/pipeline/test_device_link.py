@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from projects import ROOT, fatbin_archs, share_toolchain
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 RECIPE = """\
 format: 1

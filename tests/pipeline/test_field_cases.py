@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pipeline.trials import KERNEL, SETUP, recipe_with, setup_with
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 UPSTREAM = "gencode: {default: upstream}"
 FP4 = """\

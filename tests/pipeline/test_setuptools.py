@@ -5,7 +5,7 @@ import json
 import pytest
 from pipeline.trials import FILES, KERNEL, SETUP, recipe_with, setup_with
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 OTHER = KERNEL.replace("tiny_scale", "other_scale")
 HOST = "int host() { return 1; }\n"

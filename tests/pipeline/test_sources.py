@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from projects import FILES, KERNEL, RECIPE, share_toolchain, write_project
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 GIT_ENV = {
     **os.environ,

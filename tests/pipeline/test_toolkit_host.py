@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pipeline.trials import make_trial, recipe_with, setup_with
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = pytest.mark.build
 
 RECIPE = recipe_with("toolkit: host")
 
@@ -93,6 +93,7 @@ def test_an_absolute_path_into_the_host_is_not_there(trial, root):
     assert "No such file or directory" in answer.said
 
 
+@pytest.mark.xdist_group("real")
 @pytest.mark.parametrize("sandbox", [(), ("--no-sandbox",)], ids=["kf", "real"])
 def test_both_layouts(trial, root, sandbox):
     answer = trial.build(*sandbox, env=at(root))
