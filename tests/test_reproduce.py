@@ -227,7 +227,6 @@ def built(tiny):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_an_artifact_is_reproduced(tiny, tmp_path):
     first = built(tiny)
     old = os.umask(0o027)
@@ -247,7 +246,6 @@ def test_an_artifact_is_reproduced(tiny, tmp_path):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_a_changed_input_is_named_before_anything_compiles(tiny):
     first = built(tiny)
     kernel = tiny.project / "project/tiny.cu"
@@ -283,7 +281,6 @@ def from_elsewhere(wheel: Path, into: Path, change) -> Path:
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_another_toolchain_is_the_first_difference(tiny, tmp_path):
     def change(document):
         document["machine"]["host"]["compiler version"] = "14.1.0"
@@ -296,7 +293,6 @@ def test_another_toolchain_is_the_first_difference(tiny, tmp_path):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_a_wheel_from_elsewhere_needs_consent_and_a_sandbox(tiny, tmp_path):
     first = built(tiny)
     wheel = from_elsewhere(Path(first["wheel"]), tmp_path / "theirs", lambda _document: None)
@@ -317,7 +313,6 @@ def test_a_wheel_from_elsewhere_needs_consent_and_a_sandbox(tiny, tmp_path):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_a_recipe_that_is_gone(tiny, tmp_path):
     wheel = shutil.copy(built(tiny)["wheel"], tmp_path)
     (tiny.project / "recipes/tiny.yaml").rename(tiny.project / "recipes/huge.yaml")

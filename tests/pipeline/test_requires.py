@@ -127,7 +127,6 @@ def test_the_required_recipes_lock_is_missing(trial):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_headers_of_the_required_wheel_are_compiled_against(trial):
     first = trial.build()
     assert first.archs() == {"scale.cu": ["sm_120a"]}
@@ -142,7 +141,6 @@ def test_headers_of_the_required_wheel_are_compiled_against(trial):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_a_required_wheel_that_falls_short_stops_the_build(trial):
     recipe = RECIPE_OF_HEADERS.replace("  backend:", "  gencode: {default: upstream}\n  backend:")
     trial.write({"recipes/headers.yaml": recipe})
@@ -154,7 +152,6 @@ def test_a_required_wheel_that_falls_short_stops_the_build(trial):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_a_required_build_that_fails_is_told_as_its_own(trial):
     trial.write(
         {"headers/pyproject.toml": HEADERS["headers/pyproject.toml"].replace("1.2.3", "x y")}

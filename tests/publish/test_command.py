@@ -51,7 +51,6 @@ def published(tiny, *words, **options):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_each_leaf_gives_its_own_wheel(tiny, tmp_path):
     """From the source to pip, over HTTP, with hashes required."""
     recipe = tiny.project / "recipes/tiny.yaml"
@@ -79,7 +78,6 @@ def test_each_leaf_gives_its_own_wheel(tiny, tmp_path):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_what_does_not_reach_its_level_is_not_published(tiny):
     (tiny.project / "recipes/tiny.yaml").write_text(
         RECIPE.replace("require: code", "require: runs")
@@ -91,7 +89,6 @@ def test_what_does_not_reach_its_level_is_not_published(tiny):
 
 
 @pytest.mark.build
-@pytest.mark.xdist_group("build")
 def test_wheels_by_path_from_this_store_and_from_elsewhere(tiny, tmp_path):
     first = json.loads(tiny("build", "tiny", "--json").stdout)[0]
     wheel = Path(shutil.copy(first["wheel"], tmp_path))

@@ -1,4 +1,4 @@
-"""Commands for those who write recipes: new, patch."""
+"""Commands for those who write and keep recipes: new, patch, lint, bump."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from kernforge.arch import format_archs, parse_archs
+from kernforge.authoring.keeping import Hand, bump_recipe, lint
+from kernforge.authoring.lint import Remark
 from kernforge.authoring.new import Checkout, read_checkout
 from kernforge.authoring.patchedit import abort, finish, session_of, start
 from kernforge.authoring.start import (
@@ -20,10 +22,11 @@ from kernforge.authoring.start import (
     resolve,
 )
 from kernforge.cli.choice import FindPlace, blaming, find_recipe
-from kernforge.cli.output import say
+from kernforge.cli.output import json_option, say
 from kernforge.cli.place import git_environment, make_settings, shipped_recipes
 from kernforge.errors import SelectionError
 from kernforge.process import SystemRunner
+from kernforge.report.errors import dump
 
 
 @click.command()
@@ -107,3 +110,60 @@ def _changes(found: Checkout, wish: Wish, *, take: bool | None) -> tuple[str, by
         if not click.confirm(question, default=True, err=True):
             return None
     return patch_name(found, wish), found.dirty
+
+
+def _remark_lines(remarks: tuple[Remark, ...]) -> list[str]:
+    lines = []
+    for remark in remarks:
+        lines.append(f"{remark.place}: {remark.word}: {remark.text}")
+        lines += [f"  hint: {remark.hint}"] if remark.hint else []
+    return lines
+
+
+def _remark_documents(remarks: tuple[Remark, ...]) -> list[dict[str, Any]]:
+    return [{"word": r.word, "place": r.place, "text": r.text, "hint": r.hint} for r in remarks]
+
+
+@click.command("lint")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--sources", is_flag=True, help="Look into the fetched sources too.")
+@json_option
+@click.pass_obj
+def lint_command(
+    place: FindPlace, /, names: tuple[str, ...], *, sources: bool, as_json: bool
+) -> None:
+    """Say what of a recipe is valid and still unwise."""
+    where = place()
+    hand = Hand(settings=make_settings(where), runner=SystemRunner(), told=say)
+    answers = []
+    for name in names:
+        remarks = lint(find_recipe(where, name), hand, sources=sources)
+        answers.append({"recipe": name, "remarks": _remark_documents(remarks)})
+        if not as_json:
+            click.echo("\n".join([f"{name}: {len(remarks)} remarks", *_remark_lines(remarks)]))
+    if as_json:
+        click.echo(dump(answers))
+
+
+@click.command("bump")
+@click.argument("name")
+@click.option("--to", "tag", metavar="TAG", required=True, help="The tag to move to.")
+@click.option("--dry-run", is_flag=True, help="Write nothing.")
+@json_option
+@click.pass_obj
+def bump_command(place: FindPlace, /, name: str, *, tag: str, dry_run: bool, as_json: bool) -> None:
+    """Move a recipe to another tag, and say what upstream changed that it names."""
+    where = place()
+    find_recipe(where, name)
+    path = where.project / "recipes" / f"{name}.yaml"
+    hand = Hand(settings=make_settings(where), runner=SystemRunner(), told=say)
+    moved = bump_recipe(path, tag, hand)
+    if not dry_run:
+        path.write_text(moved.text, encoding="utf-8")
+    if as_json:
+        about = {"recipe": name, "old": list(moved.old), "new": list(moved.new)}
+        click.echo(dump([{**about, "remarks": _remark_documents(moved.remarks)}]))
+        return
+    click.echo(f"{name}: {moved.old[0]} ({moved.old[1][:12]}) -> {tag} ({moved.new[1][:12]})")
+    for line in _remark_lines(moved.remarks):
+        click.echo(line)

@@ -31,6 +31,8 @@ _COMMANDS = {
     "explain": ("explaining", "explain"),
     "new": ("authoring", "new"),
     "patch": ("authoring", "patch"),
+    "lint": ("authoring", "lint_command"),
+    "bump": ("authoring", "bump_command"),
     "reproduce": ("publishing", "reproduce"),
     "publish": ("publishing", "publish"),
     "install": ("publishing", "install"),
