@@ -14,6 +14,7 @@ from binary.forge import (
     Part,
     make_container,
     make_cubin,
+    make_elf,
     make_entry,
     make_library,
     make_wheel,
@@ -145,6 +146,19 @@ def test_the_kernel_that_differs_is_named(tmp_path):
     first = found.differences[0]
     assert (first.file, first.image, first.kernel) == ("p/a.so", "module 0, 12.0a", "add")
     assert "scale" not in {d.kernel for d in found.differences}
+
+
+def test_debug_information_that_differs_is_told_apart_from_code(tmp_path):
+    cubins = [
+        make_elf([Part(".text.scale", 1, EXIT), Part(".debug_line", 1, data)], kind=2, machine=190)
+        for data in (b"/one/path", b"/two/path")
+    ]
+    old, new = (lib(code=make_container(make_entry(cubin, 120, suffix="a"))) for cubin in cubins)
+    found = pair(tmp_path, {"p/a.so": old}, {"p/a.so": new})
+    assert found.equal is None
+    assert str(found.differences[0]) == (
+        "p/a.so, module 0, 12.0a, .debug_line: differs; the code of every kernel is equal"
+    )
 
 
 def test_a_kernel_that_is_named_by_another_hash_is_told_once(tmp_path):

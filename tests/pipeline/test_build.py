@@ -112,12 +112,51 @@ def test_editing_verify_or_publish_compiles_nothing_again(build, project):
     assert "build    reused" in third.stderr
 
 
+def test_imports_are_verified_where_they_are_required(build, project):
+    text = RECIPE.replace("{require: code}", "{require: imports, import: [tiny]}")
+    (project / "recipes/tiny.yaml").write_text(text)
+    first = build("--json")
+    levels = answer(first)["verdict"]["devices"][0]["levels"]
+    assert [levels[n] for n in ("code", "links", "imports", "loads")] == [
+        "reached", "reached", "reached", "not verified",
+    ]  # fmt: skip
+    assert ": verify " in first.stderr
+    again = build("--json")
+    assert answer(again)["verdict"] == answer(first)["verdict"]
+    assert ": verify " not in again.stderr
+
+
+def test_what_does_not_import_fails_only_where_it_is_required(build, project):
+    (project / "project/tiny/__init__.py").write_text("import nowhere\n")
+    recipe = project / "recipes/tiny.yaml"
+    recipe.write_text(RECIPE.replace("{require: code}", "{require: code, import: [tiny]}"))
+    document = answer(build("--json"))
+    assert document["verdict"]["devices"][0]["levels"]["imports"] == "failed"
+    assert any("nowhere" in note for note in document["notes"])
+    recipe.write_text(RECIPE.replace("{require: code}", "{require: imports, import: [tiny]}"))
+    done = build("--json")
+    assert done.returncode == 7
+    assert json.loads(done.stdout)[1]["error"] == "verdict-failed"
+
+
 def test_a_level_that_cannot_be_verified_fails_closed(build, project):
-    (project / "recipes/tiny.yaml").write_text(RECIPE.replace("{require: code}", "{}"))
+    text = RECIPE.replace("{require: code}", "{require: loads}")
+    (project / "recipes/tiny.yaml").write_text(text)
     done = build("--json")
     assert done.returncode == 7
     built, fault = json.loads(done.stdout)
     assert built["verdict"]["passed"] is False
+    assert fault["error"] == "level-not-verified"
+
+
+@pytest.mark.xdist_group("real")
+def test_without_a_sandbox_nothing_is_imported(build, project):
+    text = RECIPE.replace("{require: code}", "{require: imports, import: [tiny]}")
+    (project / "recipes/tiny.yaml").write_text(text)
+    done = build("--json", "--no-sandbox")
+    assert done.returncode == 7
+    built, fault = json.loads(done.stdout)
+    assert built["verdict"]["devices"][0]["levels"]["imports"] == "not verified"
     assert fault["error"] == "level-not-verified"
 
 

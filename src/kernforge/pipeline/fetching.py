@@ -6,9 +6,8 @@ from pathlib import Path
 
 from kernforge.events import Listener, Note
 from kernforge.pipeline.gather import plan_job
-from kernforge.pipeline.make import ready_environment
+from kernforge.pipeline.make import job_maker, ready_environment
 from kernforge.pipeline.needs import required_jobs
-from kernforge.pipeline.probe import job_maker
 from kernforge.pipeline.settings import Settings
 from kernforge.pipeline.sources import fetch_sources
 from kernforge.process import Runner

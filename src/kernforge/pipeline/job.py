@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernforge.arch import Device
 from kernforge.binary.codec import from_json
@@ -15,13 +17,19 @@ from kernforge.build.plan import Plan
 from kernforge.errors import VerifyError
 from kernforge.events import Listener, Note, StageEnded, StageStarted, Waiting
 from kernforge.pipeline.gather import job_lock, plan_job
+from kernforge.pipeline.levels import Trial, judge_levels, kept_levels
 from kernforge.pipeline.machine import Machine, artifact_key, probe_machine
 from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
 from kernforge.store.local import Entry, Store
-from kernforge.verify.policy import Rules, Verdict, judge
+from kernforge.verify.ladder import Rung, climb, rung
+from kernforge.verify.loaders import loader_faults, simulate
+from kernforge.verify.policy import LEVELS, Rules, Verdict, judge
+
+if TYPE_CHECKING:
+    from kernforge.pipeline.make import Maker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,7 @@ class Outcome:
         seconds: that this run took.
         verdict: the judgement, made anew each time.
         sandbox: layout name and, where bubblewrap was not used, why.
+        notes: what a reader of the verdict should know: what was not verified, and why.
     """
 
     job: str
@@ -53,6 +62,7 @@ class Outcome:
     seconds: float
     verdict: Verdict
     sandbox: tuple[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def job_rules(job: Job) -> Rules:
@@ -72,12 +82,17 @@ def job_rules(job: Job) -> Rules:
 def _unjudged(job: Job) -> tuple[str, ...]:
     verify = job.recipe.verify
     demands = {
-        "verify.import": verify.imports,
         "verify.smoke": verify.smoke,
-        "verify.loaders": verify.loaders,
         "verify.kernels.accepted_gaps": verify.kernels and verify.kernels.accepted_gaps,
     }
     return tuple(name for name, demanded in demands.items() if demanded)
+
+
+def _asks_levels(job: Job, machine: Machine) -> bool:
+    """Whether links and imports are judged: required, or imports named and a sandbox at hand."""
+    verify = job.recipe.verify
+    possible = bool(verify.imports) and machine.sandbox.bwrap is not None
+    return verify.require != LEVELS[0] or possible
 
 
 def job_devices(job: Job) -> tuple[Device, ...]:
@@ -109,7 +124,13 @@ def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener)
     if entry is None:
         entry, cached = _made(plan, machine, settings, runner=runner, listen=listen)
     store.touch(entry)
-    return _outcome(plan, machine, entry, cached=cached, seconds=time.monotonic() - began)
+
+    def make() -> Maker:
+        return _levels_maker(plan, settings, runner=runner, listen=listen)
+
+    levels = _levels(job, machine, entry, store, make)
+    outcome = _outcome(plan, machine, entry, levels, cached=cached)
+    return replace(outcome, seconds=time.monotonic() - began)
 
 
 def _made(
@@ -179,15 +200,21 @@ def required_wheels(
 
 
 def _outcome(
-    plan: Plan, machine: Machine, entry: Entry, *, cached: bool, seconds: float
+    plan: Plan, machine: Machine, entry: Entry, levels: tuple[Rung, ...], *, cached: bool
 ) -> Outcome:
-    meta = entry.facts()
+    meta, job = entry.facts(), plan.job
     wheel = next(file for file in entry.files if file.name == meta["wheel"])
-    facts = from_json(json.loads((entry.path / "facts.json").read_bytes()))
-    if not isinstance(facts, WheelFacts):
-        raise VerifyError("facts-invalid", f"{plan.job.id}: the store's facts are of no wheel")
+    facts = _facts(entry)
+    devices, rules = job_devices(job), job_rules(job)
+    chosen = simulate(job.recipe.verify.loaders, facts.libraries, devices)
+    code = rung(LEVELS[0], devices, loader_faults(chosen, allow_jit=rules.allow_jit))
+    verdict = judge(facts.libraries, devices, rules, facts.findings)
+    higher = [step for step in levels if _above(rules.require, step)]
+    notes = [note for step in levels for note in step.notes]
+    notes += [f"{step.level}: {fault.text}" for step in higher for fault in step.faults]
+    steps = [replace(step, faults=()) if step in higher else step for step in levels]
     return Outcome(
-        job=plan.job.id,
+        job=job.id,
         key=entry.key,
         recipe_key=plan.recipe_key,
         wheel=entry.path / wheel.name,
@@ -195,10 +222,56 @@ def _outcome(
         size=wheel.size,
         cached=cached,
         build_id=meta["build_id"],
-        seconds=seconds,
-        verdict=judge(facts.libraries, job_devices(plan.job), job_rules(plan.job), facts.findings),
+        seconds=0.0,
+        verdict=climb(verdict, (code, *steps)),
         sandbox=(machine.sandbox.layout.name, machine.sandbox.reason),
+        notes=tuple(notes),
     )
+
+
+def _facts(entry: Entry) -> WheelFacts:
+    facts = from_json(json.loads((entry.path / "facts.json").read_bytes()))
+    if not isinstance(facts, WheelFacts):
+        raise VerifyError("facts-invalid", f"The store's facts of {entry.key[:12]} are of no wheel")
+    return facts
+
+
+def _levels_maker(plan: Plan, settings: Settings, *, runner: Runner, listen: Listener) -> Maker:
+    from kernforge.pipeline.make import job_maker  # noqa: PLC0415 - a hit needs none of it
+
+    wheels = required_wheels(plan.job, settings, runner=runner, listen=listen)
+    return job_maker(plan, settings, runner=runner, listen=listen, wheels=wheels)
+
+
+def _levels(
+    job: Job, machine: Machine, entry: Entry, store: Store, make: Callable[[], Maker]
+) -> tuple[Rung, ...]:
+    """The levels above `code`, where they are asked for: kept ones, else judged now."""
+    if not _asks_levels(job, machine):
+        return ()
+    name = entry.facts()["wheel"]
+    trial = Trial(
+        job=job,
+        wheel=entry.path / name,
+        wheel_sha256=next(file.sha256 for file in entry.files if file.name == name),
+        facts=_facts(entry),
+        devices=job_devices(job),
+    )
+    known = kept_levels(trial, machine, store)
+    if known is not None:
+        return known
+    from kernforge.pipeline.make import ready_environment  # noqa: PLC0415 - a hit needs none of it
+
+    maker = make()
+    environment = ready_environment(maker)
+    with maker.stage("verify") as said:
+        rungs = judge_levels(trial, environment.path, machine, store, runner=maker.runner)
+        said.append(", ".join(step.level for step in rungs))
+    return rungs
+
+
+def _above(required: str, step: Rung) -> bool:
+    return LEVELS.index(step.level) > LEVELS.index(required)
 
 
 def demand(outcome: Outcome) -> None:
@@ -220,6 +293,7 @@ def demand(outcome: Outcome) -> None:
         )
     raise VerifyError(
         "level-not-verified",
-        f"{outcome.job}: the recipe requires {verdict.require!r}; only 'code' is verified so far",
-        hint="set verify.require: code to build without the levels above it",
+        f"{outcome.job}: the recipe requires {verdict.require!r}, which was not verified",
+        hint=f"the wheel is kept: {outcome.wheel}; a lower verify.require lets the build end well",
+        detail=outcome.notes,
     )

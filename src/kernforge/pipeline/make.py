@@ -25,7 +25,8 @@ from kernforge.errors import CompileError, ToolchainError
 from kernforge.events import Listener, Note, Output, StageEnded, StageStarted, Waiting
 from kernforge.pack.archive import elf_files, unpack, write_wheel
 from kernforge.pack.wheel import PackOrder, build_tag, dist_info, repack
-from kernforge.pipeline.machine import Machine, artifact_key, compiled_key
+from kernforge.pipeline.gather import job_lock
+from kernforge.pipeline.machine import Machine, artifact_key, compiled_key, probe_machine
 from kernforge.pipeline.settings import Settings
 from kernforge.pipeline.sources import place_sources
 from kernforge.process import Runner, Sink
@@ -78,6 +79,32 @@ class Maker:
     def waiting(self, what: str) -> Callable[[str, float], None]:
         """What a lock calls while another process holds it."""
         return lambda owner, seconds: self.listen(Waiting(what=what, owner=owner, seconds=seconds))
+
+
+def job_maker(
+    plan: Plan,
+    settings: Settings,
+    *,
+    runner: Runner,
+    listen: Listener,
+    wheels: tuple[tuple[Path, str], ...] = (),
+) -> Maker:
+    """A maker for the stages that need no build: environment and compiler.
+
+    Raises:
+        ToolchainError: as :func:`kernforge.pipeline.machine.probe_machine`.
+    """
+    return Maker(
+        plan=plan,
+        lock=job_lock(plan.job, settings),
+        machine=probe_machine(plan.job, settings, runner=runner),
+        settings=settings,
+        store=Store(settings.cache),
+        runner=runner,
+        listen=listen,
+        build_id="",
+        wheels=wheels,
+    )
 
 
 def make_artifact(maker: Maker) -> Entry:

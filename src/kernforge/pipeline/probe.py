@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kernforge.build.plan import Plan
 from kernforge.events import Listener
-from kernforge.pipeline.gather import job_lock
 from kernforge.pipeline.job import required_wheels
-from kernforge.pipeline.machine import artifact_key, probe_machine
-from kernforge.pipeline.make import Maker, ready_environment
+from kernforge.pipeline.machine import artifact_key
+from kernforge.pipeline.make import job_maker, ready_environment
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
-from kernforge.store.local import Store
-
-
-def job_maker(
-    plan: Plan,
-    settings: Settings,
-    *,
-    runner: Runner,
-    listen: Listener,
-    wheels: tuple[tuple[Path, str], ...] = (),
-) -> Maker:
-    """A maker for the stages that need no build: environment and compiler.
-
-    Raises:
-        ToolchainError: as :func:`kernforge.pipeline.machine.probe_machine`.
-    """
-    return Maker(
-        plan=plan,
-        lock=job_lock(plan.job, settings),
-        machine=probe_machine(plan.job, settings, runner=runner),
-        settings=settings,
-        store=Store(settings.cache),
-        runner=runner,
-        listen=listen,
-        build_id="",
-        wheels=wheels,
-    )
 
 
 def probe_plan(

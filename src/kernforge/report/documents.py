@@ -62,6 +62,7 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "sandbox": {"layout": outcome.sandbox[0], "reason": outcome.sandbox[1]},
         "verdict": verdict_document(outcome.verdict),
+        "notes": list(outcome.notes),
     }
 
 

@@ -140,6 +140,7 @@ def outcome_text(outcome: Outcome) -> str:
         f"sha256  {outcome.sha256}  ({amount(outcome.size)})",
         f"key     {outcome.key}",
         *verdict_lines(outcome.verdict),
+        *outcome.notes,
     ]
     return "\n".join([head, *(f"  {line}" for line in lines)])
 

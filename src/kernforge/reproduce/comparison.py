@@ -230,7 +230,7 @@ def _image_differences(
     for section in kernels or changed:
         common = _hashless(section) in plain[0] & plain[1]
         if section in old and section in new:
-            text = "has other code"
+            text = "has other code" if kernels else "differs; the code of every kernel is equal"
         elif common:
             text = "is named by another hash of its source file or that file's path"
         else:
