@@ -13,7 +13,7 @@ import pytest
 from projects import share_toolchain, write_project
 
 pytestmark = pytest.mark.build
-KILLS = int(os.environ.get("KERNFORGE_KILLS", "20"))
+KILLS = int(os.environ.get("KERNFORGE_KILLS", "6"))
 
 
 @pytest.fixture
