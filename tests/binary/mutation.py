@@ -139,8 +139,8 @@ def check(library: Library):
             assert all(16 * k.traps <= k.code_bytes + 15 for k in image.kernels)
 
 
-def shorten(data, most=1 << 19):
-    """The same library, its `.nv_fatbin` declared to end after the first half MiB of containers."""
+def shorten(data, most=1):
+    """The same library, its `.nv_fatbin` declared to end after its first container."""
     data = bytearray(data)
     elf = read_elf(bytes(data))
     table = struct.unpack_from("<Q", data, 40)[0]
@@ -153,8 +153,8 @@ def shorten(data, most=1 << 19):
     return bytes(data)
 
 
-def raw(library_data, most=1 << 20):
-    """The device code of a library as a bare fat binary with every image stored raw."""
+def raw(library_data, most=1):
+    """The first container of a library as a bare fat binary with every image stored raw."""
     from kernforge.binary.facts import Compression
     from kernforge.binary.payload import Packed, unpack
 
