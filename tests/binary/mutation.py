@@ -139,22 +139,22 @@ def check(library: Library):
             assert all(16 * k.traps <= k.code_bytes + 15 for k in image.kernels)
 
 
-def shorten(data, most=1):
-    """The same library, its `.nv_fatbin` declared to end after its first container."""
+def shorten(data, most=1 << 17):
+    """The same library, each section of device code declared to end after 128 KiB of containers."""
     data = bytearray(data)
     elf = read_elf(bytes(data))
     table = struct.unpack_from("<Q", data, 40)[0]
-    for _, section in elf.find(b".nv_fatbin"):
-        at = section.offset
-        while at < min(section.offset + section.size, section.offset + most):
+    for _, section in elf.find(b".nv_fatbin", b"__nv_relfatbin"):
+        at, stop = section.offset, section.offset + section.size
+        while at < min(stop, section.offset + most) and data[at : at + 4] == b"\x50\xed\x55\xba":
             at += 16 + struct.unpack_from("<Q", data, at + 8)[0]
         head = table + 64 * elf.sections.index(section)
         struct.pack_into("<Q", data, head + 32, min(section.size, at - section.offset))
     return bytes(data)
 
 
-def raw(library_data, most=1):
-    """The first container of a library as a bare fat binary with every image stored raw."""
+def raw(library_data, most=1 << 17):
+    """The first containers of a library as a bare fat binary with every image stored raw."""
     from kernforge.binary.facts import Compression
     from kernforge.binary.payload import Packed, unpack
 
