@@ -340,3 +340,18 @@ def test_what_is_no_wheel_and_no_key(run, tmp_path):
         done = run("--cache", str(tmp_path), "reproduce", what)
         assert done.returncode == 3
         assert "error[artifact-missing]" in done.stderr
+        assert done.returncode == 3
+        assert "error[artifact-missing]" in done.stderr
+
+
+@pytest.mark.build
+def test_line_tables_hold_no_time_of_this_build(tiny):
+    """nvcc -lineinfo writes the date of each source file; an edited file is a new one."""
+    cmake = FILES["project/CMakeLists.txt"]
+    lines = "target_compile_options(tiny PRIVATE -lineinfo)\n"
+    (tiny.project / "project/CMakeLists.txt").write_text(cmake + lines)
+    source = '{path: project, edits: [{file: tiny.cu, find: "*= by", replace: "+= by"}]}'
+    recipe = tiny.project / "recipes/tiny.yaml"
+    recipe.write_text(recipe.read_text().replace("{path: project}", source))
+    done = tiny("reproduce", built(tiny)["key"])
+    assert done.returncode == 0, done.stdout + done.stderr

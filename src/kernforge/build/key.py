@@ -10,7 +10,7 @@ from typing import Any
 
 from kernforge.canonical import digest
 
-KEY_VERSION = 1
+KEY_VERSION = 2
 
 
 def stage_key(stage: str, before: str, parts: Mapping[str, Any]) -> str:

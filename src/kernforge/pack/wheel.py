@@ -119,6 +119,7 @@ def repack(
     (info / "METADATA").write_text(metadata, encoding="utf-8")
     (info / "WHEEL").write_text(wheel_text(name, purelib=purelib), encoding="utf-8")
     for file, text in documents:
+        (info / file).parent.mkdir(exist_ok=True)
         (info / file).write_text(text, encoding="utf-8")
     old = info.name.removesuffix(".dist-info")
     for folder in (info, tree / f"{old}.data"):

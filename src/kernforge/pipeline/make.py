@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from kernforge import __version__
 from kernforge.binary.codec import to_json
 from kernforge.binary.wheel import read_wheel
 from kernforge.build.backend import BackendCall, torch_archs
@@ -24,7 +22,9 @@ from kernforge.canonical import canonical_json
 from kernforge.errors import CompileError, ToolchainError
 from kernforge.events import Listener, Note, Output, StageEnded, StageStarted, Waiting
 from kernforge.pack.archive import elf_files, unpack, write_wheel
+from kernforge.pack.licences import find_licences
 from kernforge.pack.wheel import PackOrder, build_tag, dist_info, repack
+from kernforge.pipeline.documents import Making, inner_documents, statement
 from kernforge.pipeline.gather import job_lock
 from kernforge.pipeline.machine import Machine, artifact_key, compiled_key, probe_machine
 from kernforge.pipeline.settings import Settings
@@ -32,6 +32,7 @@ from kernforge.pipeline.sources import place_sources
 from kernforge.process import Runner, Sink
 from kernforge.recipe.model import UpstreamVersion
 from kernforge.store.local import Entry, Store
+from kernforge.store.witness import check_bytes
 from kernforge.toolchain.cuda import REAL_NVCC, confirm_archs
 from kernforge.toolchain.env import Environment, EnvOrder, existing, make_environment
 from kernforge.toolchain.lock import Lock
@@ -115,7 +116,7 @@ def make_artifact(maker: Maker) -> Entry:
     """
     environment = ready_environment(maker)
     compiled = _compiled(maker, environment)
-    return _packed(maker, compiled)
+    return _packed(maker, compiled, environment)
 
 
 def ready_environment(maker: Maker) -> Environment:
@@ -190,6 +191,7 @@ def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> En
         gencode = gencode_config(plan.job.recipe.build.gencode, plan.job.target.archs)
         space = prepare(root, world, gencode=gencode, runner=maker.runner)
         tree = place_sources(plan, space.folder("src"), maker.settings, runner=maker.runner)
+        licences = find_licences(space.folder("src"))
         said.append(f"tree {tree[:16]}")
     log = root / "build.log"
     log.unlink(missing_ok=True)
@@ -209,7 +211,7 @@ def _compile(maker: Maker, environment: Environment, root: Path, key: str) -> En
     wheel = _stripped(maker, space, built, sink)
     seconds = round(time.monotonic() - began, 3)
     about = {"wheel": built.wheel.name, "tree": tree, "seconds": seconds}
-    about["jobs"] = maker.settings.jobs
+    about |= {"jobs": maker.settings.jobs, "licences": [asdict(found) for found in licences]}
     files = {built.wheel.name: wheel, "build.log": log, "ledger.jsonl": _ledger_file(space)}
     entry = maker.store.put("compiled", key, files, about)
     clear(root)
@@ -261,19 +263,24 @@ def _order(maker: Maker, key: str) -> PackOrder:
     )
 
 
-def _packed(maker: Maker, compiled: Entry) -> Entry:
+def _packed(maker: Maker, compiled: Entry, environment: Environment) -> Entry:
     key = artifact_key(maker.plan, maker.machine)
     meta = compiled.facts()
+    making = Making(plan=maker.plan, lock=maker.lock, machine=maker.machine, key=key)
     with maker.stage("pack") as said, maker.store.scratch() as scratch:
         tree = scratch / "tree"
         unpack(compiled.path / meta["wheel"], tree)
-        documents = (("build.json", build_document(maker, key)),)
         order = _order(maker, key)
+        documents = inner_documents(making, tree, order, meta, environment.path)
         wheel = repack(tree, meta["wheel"], order, documents=documents, into=scratch)
         facts = scratch / "facts.json"
         facts.write_text(canonical_json(to_json(read_wheel(wheel))), encoding="utf-8")
         provenance = scratch / "provenance.json"
-        provenance.write_text(_provenance(maker, meta), encoding="utf-8")
+        with wheel.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        check_bytes(maker.store, key, maker.job_id, sha256)
+        text = statement(making, (wheel.name, sha256), maker.build_id, meta)
+        provenance.write_text(text, encoding="utf-8")
         files = {wheel.name: wheel, facts.name: facts, provenance.name: provenance}
         for name in ("build.log", "ledger.jsonl"):
             shutil.copyfile(compiled.path / name, scratch / name)
@@ -281,38 +288,3 @@ def _packed(maker: Maker, compiled: Entry) -> Entry:
         said.append(wheel.name)
         about = {"wheel": wheel.name, "job": maker.job_id, "build_id": maker.build_id}
         return maker.store.put("artifact", key, files, about)
-
-
-def build_document(maker: Maker, key: str) -> str:
-    """``build.json``: the keyed inputs and nothing else, so that equal keys give equal bytes."""
-    plan = maker.plan
-    stages = {stage.name: json.loads(stage.parts) for stage in plan.stages}
-    document = {
-        "format": 1,
-        "job": plan.job.id,
-        "recipe": plan.job.recipe.name,
-        "recipe_key": plan.recipe_key,
-        "build_key": key,
-        "stages": stages,
-        "machine": maker.machine.parts,
-    }
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _provenance(maker: Maker, meta: dict[str, Any]) -> str:
-    sandbox = maker.machine.sandbox
-    document = {
-        "format": 1,
-        "build_id": maker.build_id,
-        "kernforge": __version__,
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "compile_seconds": meta["seconds"],
-        "tree": meta["tree"],
-        "jobs": meta["jobs"],
-        "sandbox": {
-            "layout": sandbox.layout.name,
-            "network_cut": sandbox.network_cut,
-            "reason": sandbox.reason,
-        },
-    }
-    return json.dumps(document, indent=1, sort_keys=True) + "\n"

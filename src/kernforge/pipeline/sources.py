@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from kernforge.build.backend import source_place
@@ -55,9 +56,16 @@ def place_sources(plan: Plan, into: Path, settings: Settings, *, runner: Runner)
         target = into / source_place(job, name)
         _place_one(plan, name, target, settings, runner)
         _change(source, target, settings)
+        _settle_times(target, plan.epoch or DEFAULT_EPOCH)
         if isinstance(source, GitSource) and source.git_metadata:
             make_repository(target, plan.epoch or DEFAULT_EPOCH, settings.fetching, runner)
     return tree_hash(into)
+
+
+def _settle_times(tree: Path, epoch: int) -> None:
+    """Give every file one date: nvcc's line tables (-lineinfo) hold that of each source file."""
+    for path in (*tree.rglob("*"), tree):
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
 
 
 def place_pristine(

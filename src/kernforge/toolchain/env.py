@@ -16,7 +16,8 @@ from kernforge.toolchain.cuda import complete
 from kernforge.toolchain.host import Host
 from kernforge.toolchain.lock import Lock, Uv
 
-_MADE_BY = "env 1"
+_MADE_BY = "env 2"
+_DATE = 1577836800  # 2020-01-01: nvcc -lineinfo writes every header's date into line tables
 _STAMP = "kernforge-env.json"
 
 
@@ -124,10 +125,17 @@ def make_environment(order: EnvOrder, *, folder: Path, uv: Uv, runner: Runner) -
         compiler = order.host.program("gcc")
         path_of = (("PATH", str(Path(compiler).parent)), ("LC_ALL", "C.UTF-8"))
         complete(draft / cuda, compiler=compiler, env=path_of, runner=runner)
+    _settle_times(draft)
     (draft / _STAMP).write_text(json.dumps({"cuda": cuda}), encoding="utf-8")
     pins.unlink()
     draft.rename(path)
     return Environment(path=path, cuda=cuda)
+
+
+def _settle_times(env: Path) -> None:
+    for folder, _, files in os.walk(env):
+        for name in files:
+            os.utime(os.path.join(folder, name), (_DATE, _DATE), follow_symlinks=False)  # noqa: PTH118 - 30,000 files
 
 
 def _requirements(lock: Lock) -> str:
