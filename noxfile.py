@@ -70,3 +70,12 @@ def lint(session: nox.Session) -> None:
 def generate(session: nox.Session) -> None:
     """Write the schema and the reference page from the recipe model."""
     session.run(program(session, "kernforge"), "schema", "--write", "docs")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Coverage-guided fuzzing of the readers of binaries; words after -- go to atheris."""
+    limits = session.posargs or ["-max_total_time=600", "-rss_limit_mb=2048", "-timeout=20"]
+    python = program(session, "python")
+    session.run(program(session, "uv"), "pip", "install", "--quiet", "--python", python, "atheris")
+    session.run(python, "tests/fuzz/fuzz_reading.py", *limits)

@@ -11,11 +11,12 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from kernforge.errors import ToolchainError
 
@@ -148,9 +149,33 @@ def _lines(pipe: IO[bytes], sink: IO[bytes], timeout: float | None) -> Iterator[
         yield rest
 
 
+class _HeldSignals:
+    """Holds Ctrl-C and SIGTERM back while a child starts: it would be started and not known."""
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._old: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._old[number] = signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self._came.append(number)
+
+    def keep(self) -> None:
+        """Put the handlers back."""
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def deliver(self) -> None:
+        """Let come what came meanwhile."""
+        for number in self._came:
+            signal.raise_signal(number)
+
+
 @contextlib.contextmanager
 def _started(command: Command, *, stdout: int, stderr: int) -> Iterator[subprocess.Popen[bytes]]:
-    name = command.argv[0]
+    name, held = command.argv[0], _HeldSignals()
     try:
         child = subprocess.Popen(
             command.argv,
@@ -174,7 +199,10 @@ def _started(command: Command, *, stdout: int, stderr: int) -> Iterator[subproce
         raise ToolchainError(
             "program-refused", f"Program {name!r} does not start: {error.strerror}"
         ) from error
+    finally:
+        held.keep()
     try:
+        held.deliver()
         yield child
     except BaseException:
         kill_group(child.pid)
