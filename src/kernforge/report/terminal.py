@@ -77,6 +77,8 @@ class LiveProgress:
         elif isinstance(event, Output):
             self._update(event.line)
         else:
+            if isinstance(event, StageEnded):
+                self.close()
             self._plain(event)
 
     def _update(self, line: str) -> None:
