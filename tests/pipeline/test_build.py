@@ -188,11 +188,15 @@ def test_a_compile_error_shows_the_tail_and_the_log(build, project):
     assert "nonsense" in Path(log).read_text()
 
 
-def test_another_version_than_the_recipes_fails(build, project):
-    (project / "project/pyproject.toml").write_text(PYPROJECT.replace("1.2.3", "0.0.0"))
+@pytest.mark.parametrize(
+    ("version", "word"), [("9.9.9", "version-mismatch"), ("0.0.0", "version-unknown")]
+)
+def test_another_version_than_the_recipes_fails(build, project, version, word):
+    text = PYPROJECT.replace("1.2.3", version)
+    (project / "project/pyproject.toml").write_text(text)
     done = build()
     assert done.returncode == 7
-    assert "error[version-mismatch]" in done.stderr
+    assert f"error[{word}]" in done.stderr
 
 
 def test_another_name_than_the_recipes_fails(build, project):

@@ -134,7 +134,8 @@ def ready_environment(maker: Maker) -> Environment:
     )
     folder = maker.store.folder("envs")
     with maker.stage("env", f"{len(maker.lock.pins)} locked packages") as said:
-        with maker.store.lock(f"env-{order.name}", waiting=maker.waiting("the environment")):
+        shared = Store(folder.resolve().parent)  # caches may share environments by a link
+        with shared.lock(f"env-{order.name}", waiting=maker.waiting("the environment")):
             known = existing(order, folder)
             said.extend(["reused"] if known else [])
             environment = known or make_environment(
