@@ -1,8 +1,8 @@
 import json
-import multiprocessing
 import os
 import shutil
-import time
+import subprocess
+import sys
 
 import pytest
 
@@ -103,34 +103,49 @@ def test_a_draft_never_counts(store):
     assert get(store)[0] is None
 
 
-def hold(root, name, seconds, ready):
-    with Store(root).lock(name, waiting=lambda *_: None):
-        ready.set()
-        time.sleep(seconds)
+HOLD = """
+import sys
+from pathlib import Path
+from kernforge.store.local import Store
+
+with Store(Path(sys.argv[1])).lock("x", waiting=lambda *_: None):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
-def test_a_lock_waits_and_says_for_whom(store):
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    other = context.Process(target=hold, args=(store.root, "x", 1.0, ready))
-    other.start()
-    ready.wait(20)
+@pytest.fixture
+def holder(store):
+    """Another process that holds the lock until its standard input is closed."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(store.root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout.readline() == "held\n"
+    yield child
+    child.kill()
+    child.stdin.close()
+    child.stdout.close()
+    child.wait()
+
+
+def test_a_lock_waits_and_says_for_whom(store, holder):
     said = []
-    with store.lock("x", waiting=lambda owner, seconds: said.append(owner)):
+
+    def waiting(owner, seconds):
+        said.append(owner)
+        holder.stdin.close()
+
+    with store.lock("x", waiting=waiting):
         pass
-    other.join()
-    assert said
-    assert said[0] == f"process {other.pid} on {os.uname().nodename}"
+    assert said[0] == f"process {holder.pid} on {os.uname().nodename}"
 
 
-def test_a_killed_owner_leaves_no_lock(store):
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    other = context.Process(target=hold, args=(store.root, "x", 60, ready))
-    other.start()
-    ready.wait(20)
-    other.kill()
-    other.join()
+def test_a_killed_owner_leaves_no_lock(store, holder):
+    holder.kill()
+    holder.wait()
     said = []
     with store.lock("x", waiting=lambda *words: said.append(words)):
         pass
