@@ -140,6 +140,47 @@ def test_a_line_without_end_is_handed_over_in_pieces(tmp_path):
     assert max(map(len, said)) <= 2 << 17
 
 
+def test_a_silent_child_is_ticked_for(tmp_path):
+    """The child waits until it was ticked for; a last tick comes when it has ended."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    said, ticks = [], []
+
+    def tick():
+        ticks.append(len(said))
+        if len(ticks) == 3:
+            fifo.write_text("go\n")
+
+    sink = Sink(log=tmp_path / "log", on_line=said.append, on_tick=tick, timeout=60)
+    assert SystemRunner().stream(sh(f"read word < {fifo}; echo $word"), sink) == 0
+    assert said == ["go"]
+    assert ticks[:3] == [0, 0, 0]
+    assert ticks[-1] == 1
+
+
+def test_a_child_that_talks_is_ticked_for_too(tmp_path):
+    ticks = []
+
+    def enough():
+        ticks.append(1)
+        if len(ticks) == 3:
+            (tmp_path / "stop").touch()
+
+    script = f"while [ ! -e {tmp_path}/stop ]; do echo word; done"
+    sink = Sink(log=tmp_path / "log", on_line=lambda _line: None, on_tick=enough, timeout=60)
+    assert SystemRunner().stream(sh(script), sink) == 0
+
+
+def test_a_child_that_never_stops_talking_runs_out_of_time(tmp_path):
+    """Its pipe is full whenever we look; it would end by itself after about two seconds."""
+    note = tmp_path / "pid"
+    line = "$(head -c 60000 /dev/zero | tr '\\0' x)"
+    sink = Sink(log=tmp_path / "log", on_line=lambda _line: time.sleep(0.005), timeout=0.3)
+    status = SystemRunner().stream(sh(f'echo $$ > {note}; yes "{line}" | head -n 400'), sink)
+    assert status == KILLED_FOR_TIME
+    assert gone(int(note.read_text()))
+
+
 class StopError(Exception):
     """What a listener raises."""
 

@@ -19,8 +19,13 @@ import kernforge_rmsnorm as package
 Call = TypeVar("Call", package.RmsnormCall, package.VerifyTreeCall)
 
 EPSILON = 1e-5
-# A row of whole 16-byte packs, one that must go element by element, and one longer than a block.
-SHAPES = ((3, 256), (5, 37), (2, 9000))
+# Rows of whole packs of 16, 8 and 4 bytes and of single elements, as the type has it; a longer one;
+# rows of which a thread of a warp and one of a block hold ever more; the last is too long to hold.
+SHAPES = (
+    *((3, 256), (2, 36), (2, 38), (5, 31), (2, 9000)),
+    *((5, 32 * packs + 1) for packs in range(1, 9)),
+    *((1, 1024 * packs + 1) for packs in range(1, 9)),
+)
 # Largest accepted difference, relative to 1 + |expected|: two steps of each format.
 TOLERANCES = {"fp32": 4e-6, "fp16": 2e-3, "bf16": 1.6e-2}
 NODES = 24

@@ -7,6 +7,7 @@ Ctrl-C reaches us first), and are killed with all that they started when we stop
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -22,6 +23,7 @@ from kernforge.errors import ToolchainError
 
 _CHUNK = 1 << 16
 _GRACE_SECONDS = 3.0
+_TICK_SECONDS = 0.5
 KILLED_FOR_TIME = -1000
 
 
@@ -63,12 +65,17 @@ class Result:
 class Sink:
     """Where a long-running child's output goes: appended to a file, and line by line to a call.
 
-    ``timeout`` is in seconds from the start; None waits for ever.
+    Attributes:
+        log: the file.
+        on_line: called with each line.
+        timeout: in seconds from the start; None waits for ever.
+        on_tick: called about every half second, of a silent child too, and once after its end.
     """
 
     log: Path
     on_line: Callable[[str], None]
     timeout: float | None = None
+    on_tick: Callable[[], None] | None = None
 
 
 class Runner(Protocol):
@@ -120,26 +127,54 @@ class SystemRunner:
             if child.stdout is None:  # pragma: no cover - PIPE was asked for
                 return child.wait()
             try:
-                for line in _lines(child.stdout, log, sink.timeout):
+                for line in _lines(child.stdout, log, _Pace(sink)):
                     sink.on_line(line.decode("utf-8", "replace"))
+                status = child.wait()
             except TimeoutError:
                 kill_group(child.pid)
-                return KILLED_FOR_TIME
-            return child.wait()
+                status = KILLED_FOR_TIME
+            if sink.on_tick is not None:
+                sink.on_tick()
+            return status
 
 
-def _lines(pipe: IO[bytes], sink: IO[bytes], timeout: float | None) -> Iterator[bytes]:
-    rest = b""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([pipe], [], [], left)[0]:
+class _Pace:
+    """Ticks while somebody waits for a child, and says when the child's time is over."""
+
+    def __init__(self, sink: Sink) -> None:
+        now = time.monotonic()
+        self._end = math.inf if sink.timeout is None else now + sink.timeout
+        self._next = math.inf if sink.on_tick is None else now
+        self._tick = sink.on_tick
+
+    def wait(self, pipe: IO[bytes]) -> None:
+        """Wait until the pipe can be read; raises TimeoutError where it cannot in time."""
+        while True:
+            now = time.monotonic()
+            if self._tick is not None and now >= self._next:
+                self._next = now + _TICK_SECONDS
+                self._tick()
+            left = min(self._next, self._end) - time.monotonic()
+            if select.select([pipe], [], [], None if left == math.inf else max(0.0, left))[0]:
+                return
+            self.check()
+
+    def check(self) -> None:
+        """Raise TimeoutError where the time is over: a child that never stops talking too."""
+        if time.monotonic() >= self._end:
             raise TimeoutError
+
+
+def _lines(pipe: IO[bytes], log: IO[bytes], pace: _Pace) -> Iterator[bytes]:
+    rest = b""
+    while True:
+        pace.wait(pipe)
         chunk = os.read(pipe.fileno(), _CHUNK)
         if not chunk:
             break
-        sink.write(chunk)
-        sink.flush()
+        log.write(chunk)
+        log.flush()
+        pace.check()
         *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
         yield from whole
         if len(rest) > _CHUNK:

@@ -1,7 +1,7 @@
 """What lint says of recipes and of the sources' build files."""
 
 import pytest
-from authoring.recipes import recipe
+from authoring.recipes import TEXT, recipe
 from images import image, library
 from projects import ROOT
 
@@ -54,12 +54,6 @@ def test_an_archive_that_moves_is_told(address):
     found["sources"]["repo-table"]["archive"] = address
     remark = one(lint_recipe(recipe().from_dict(found)))
     assert (remark.word, remark.place) == ("ref-moving", "sources.repo-table.archive")
-
-
-def test_a_level_below_what_the_recipe_names_is_told():
-    weak = recipe().to_dict()
-    weak["verify"] |= {"require": "code", "import": ["up"]}
-    assert one(lint_recipe(recipe().from_dict(weak))).word == "verify-level"
 
 
 def test_a_library_that_claims_less_without_a_reason_is_told():
@@ -159,6 +153,31 @@ def test_what_a_build_fetches_by_itself_is_told(path, text):
 )  # fmt: skip
 def test_what_fetches_nothing_is_left_alone(text):
     assert lint_tree(recipe(), {"up/a.cmake": text}) == ()
+
+
+@pytest.mark.parametrize(
+    ("cmake", "told"),
+    [
+        ("if(CUDA_VERSION VERSION_GREATER_EQUAL 12.8)\nendif()\n", True),
+        ('if(FALSE)\nelseif("${CUDA_VERSION}" STREQUAL "13.0")\nendif()\n', True),
+        ("set(CUDA_VERSION 13.0)\nif(CUDA_VERSION)\nendif()\n", False),
+        ("if(MY_CUDA_VERSION)\nendif()\nmessage(${CUDA_VERSION})\n", False),
+    ],
+)
+def test_a_cuda_version_that_nothing_sets_is_told(cmake, told):
+    """What is compared to an empty text is false, and upstream drops code for it in silence."""
+    files = {"up/CMakeLists.txt": cmake, "table/CMakeLists.txt": "if(CUDA_VERSION)\nendif()\n"}
+    set_there = recipe()
+    left_out = recipe(TEXT, (', CUDA_VERSION: "{cuda}"', ""))
+    empty = recipe(TEXT, ('CUDA_VERSION: "{cuda}"', 'CUDA_VERSION: ""'))
+    assert lint_tree(set_there, files) == ()
+    for text in (left_out, empty):
+        found = [(r.word, r.place) for r in lint_tree(text, files)]
+        assert found == (
+            [("cuda-version-unset", f"up/CMakeLists.txt:{1 + cmake.startswith('if(F')}")]
+            if told
+            else []
+        )
 
 
 def test_submodules_that_a_recipe_leaves_out_are_named():

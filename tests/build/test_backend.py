@@ -8,9 +8,10 @@ from kernforge.build.backend import (
     backend_call,
     environment_needs,
     fixed_environment,
-    parallel_environment,
     torch_archs,
 )
+from kernforge.build.effort import Effort, parallel_environment
+from kernforge.build.memory import Budget
 from kernforge.errors import RecipeError
 from kernforge.recipe.load import read_recipe
 from kernforge.recipe.matrix import expand
@@ -119,7 +120,7 @@ def test_what_cmake_is_told(archs, said):
 
 
 def test_setuptools_is_told_nothing_of_cmake():
-    assert "-C" not in argv(job(backend="setuptools", cmake={"A": "B"}))
+    assert "-C" not in argv(job(backend="setuptools"))
 
 
 def test_a_recipe_may_set_cmakes_list_itself():
@@ -152,7 +153,9 @@ def test_the_toolkits_root_is_a_placeholder():
 
 
 def test_parallelism_is_apart_from_what_is_keyed():
-    keys = {name for name, _ in parallel_environment(3)}
+    budget = Budget(size=1, named=True, hard=1)
+    effort = Effort(jobs=3, threads=2, budget=budget, default=1)
+    keys = {name for name, _ in parallel_environment(effort)}
     assert keys <= PARALLEL_KEYS
     assert not keys & environment(job()).keys()
 

@@ -3,6 +3,7 @@
 The backend is a scripted runner here; real ones run in `tests/pipeline`.
 """
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from kernforge.build.compile import compile_wheel
+from kernforge.build.effort import Effort
+from kernforge.build.memory import Budget
 from kernforge.build.plan import Inputs, SourceInput, make_plan
 from kernforge.build.workspace import Workspace, World
 from kernforge.errors import CacheError, CompileError
@@ -26,7 +29,8 @@ RECORD = {
     "version": 1, "tool": "nvcc", "kind": "compile", "sources": ["demo/a.cu"], "output": "a.o",
     "outputs": [], "archs_before": None, "archs_after": ["sm_120a"], "policy": "replace",
     "rewritten": True, "note": "", "argv": ["nvcc"], "cwd": "/kf/build", "start": 1.0,
-    "seconds": 1.0, "user_seconds": 1.0, "max_rss_kib": 1, "exit": 0, "nested": False,
+    "seconds": 1.0, "user_seconds": 1.0, "max_rss_kib": 1, "waited": 0.0, "peak_kib": None,
+    "cache": None, "exit": 0, "nested": False,
 }  # fmt: skip
 
 
@@ -69,7 +73,7 @@ def plan():
 
 @pytest.fixture
 def compiled(plan, tmp_path):
-    for name in ("build", "src", "out", "ledger"):
+    for name in ("build", "src", "out", "ledger", "shim"):
         (tmp_path / name).mkdir()
     world = World(
         sandbox=Sandbox(layout=KF, bwrap="/usr/bin/bwrap", reason="bubblewrap"),
@@ -82,7 +86,9 @@ def compiled(plan, tmp_path):
     def call(jobs=3, **script):
         backend = Backend(tmp_path, **script)
         sink = Sink(log=tmp_path / "build.log", on_line=print, timeout=7)
-        built = compile_wheel(plan, space, sink, jobs=jobs, runner=backend)
+        budget = Budget(size=3 << 30, named=True, hard=4 << 30)
+        effort = Effort(jobs=jobs, threads=2, budget=budget, default=1 << 30)
+        built = compile_wheel(plan, space, sink, effort=effort, runner=backend)
         return built, backend
 
     return call
@@ -110,6 +116,17 @@ def test_parallelism_is_told_at_the_last_moment(compiled):
     words = backend.seen[0].argv
     at = words.index("MAX_JOBS")
     assert words[at - 1 : at + 2] == ("--setenv", "MAX_JOBS", "5")
+    assert ("NVCC_THREADS", "2") in itertools.pairwise(words)
+
+
+def test_the_steward_runs_the_backend_by_its_order(compiled, tmp_path):
+    _, backend = compiled(jobs=5, files=WHEEL)
+    words = backend.seen[0].argv
+    at = words.index("/kf/shim/steward.py")
+    assert words[at + 1 : at + 3] == ("/kf/shim/order.json", "/kf/env/bin/python")
+    order = json.loads((tmp_path / "shim/order.json").read_text())
+    assert (order["slots"], order["budget"], order["watch"]) == (5, 3 << 30, False)
+    assert order["cache"] is None
 
 
 @pytest.mark.parametrize("files", [{}, {**WHEEL, "out/other-1-py3-none-any.whl": b""}])
@@ -123,7 +140,7 @@ def test_one_wheel_or_a_fault(compiled, files):
 def test_an_unknown_end_shows_the_log(compiled):
     found = fault(compiled, status=1, log=b"one\ntwo\n", records=[{}, {"exit": 1}])
     assert found.word == "compile-failed"
-    assert "the backend ended with 1; 1 compiler calls had ended well; log: " in found.message
+    assert "nvcc on demo/a.cu ended with 1; 1 compiler calls had ended well; log: " in found.message
     assert found.detail == ("one", "two")
 
 
@@ -144,12 +161,19 @@ def test_the_cause_is_shown_and_not_the_end(compiled):
     """Field case 50: a failed step 194 of 430 under parallel noise."""
     before = "".join(f"[{n}/430] Building k{n}\n" for n in range(1, 194))
     after = "".join(f"[{n}/430] Building k{n}\n" for n in range(195, 431))
-    log = f"{before}FAILED: k194.o\nk194.cu(3): error: nope\n{after}ninja: build stopped.\n"
+    told = "FAILED: k194.o\n/kf/bin/nvcc -c k194.cu\nk194.cu(3): error: nope\n"
+    log = f"{before}{told}{after}ninja: build stopped.\nTraceback: noise\n"
     found = fault(compiled, status=1, log=log.encode(), records=[{}] * 193 + [{"exit": 2}])
-    assert found.detail[2:4] == ("FAILED: k194.o", "k194.cu(3): error: nope")
+    assert found.detail == ("FAILED: k194.o", "k194.cu(3): error: nope")
+    assert "193 compiler calls had ended well" in found.message
+
+
+def test_a_long_complaint_is_cut(compiled):
+    log = "warning: one\nwarning: two\nwarning: three\n" + "a.cu(3): error: nope\n" * 100
+    found = fault(compiled, status=1, log=log.encode(), records=[{"exit": 2}])
+    assert found.detail[:3] == ("warning: two", "warning: three", "a.cu(3): error: nope")
     assert found.detail[-1] == "..."
     assert len(found.detail) < 50
-    assert "193 compiler calls had ended well" in found.message
 
 
 @pytest.mark.parametrize(

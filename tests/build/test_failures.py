@@ -6,13 +6,20 @@ Wordings marked "recorded" were printed by nvcc 13.0.88, ptxas, gcc 12, CMake 4.
 
 import pytest
 
-from kernforge.build.failures import classify, first_complaint, first_failed, progress
+from kernforge.build.failures import (
+    classify,
+    first_complaint,
+    first_failed,
+    own_words,
+    progress,
+)
 from kernforge.build.ledger import Record
 
 CALL = Record(
     tool="nvcc", kind="compile", sources=("a/scale.cu",), output="scale.o", outputs=(),
     archs_before=None, archs_after=("sm_120a",), policy="replace", rewritten=True, note="",
     argv=("nvcc",), cwd="/kf/build", start=1.0, seconds=1.0, user_seconds=1.0, max_rss_kib=1,
+    waited=0.0, peak_kib=None, cache=None,
     exit=0, nested=False,
 )  # fmt: skip
 
@@ -198,6 +205,25 @@ def test_probes_and_nested_calls_are_no_failures():
 def test_a_link_without_sources_is_named_by_its_output():
     found = classify([], [call(exit=137, kind="link", sources=(), output="lib.so")], cuda="13.0")
     assert found.text == "nvcc on lib.so was killed (signal 9)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["b.cu(1): error: other", '/kf/src/a/scale.cu(4): error: no "x"'],
+         'nvcc on a/scale.cu(4): error: no "x"'),
+        (["FAILED: a/scale.cu.o error: x", "a/scale.cu:4:1: fatal error: nope"],
+         "nvcc on a/scale.cu:4:1: fatal error: nope"),
+        (["b.cu(1): error: other", "a/scale.cu(4): warning: w"], "nvcc on a/scale.cu ended with 2"),
+    ],
+)  # fmt: skip
+def test_a_call_of_no_class_is_told_in_its_own_words(lines, told):
+    asks = call(exit=1, sources=("/kf/tmp/flag.cpp",))
+    assert own_words([asks, call(), call(exit=2), call(exit=3)], lines) == told
+
+
+def test_where_no_call_of_the_build_failed_there_are_no_words():
+    assert own_words([call(), call(exit=1, sources=("/kf/tmp/flag.cpp",))], ["error: x"]) is None
 
 
 def test_the_first_complaint_is_found_above_the_noise():

@@ -39,6 +39,9 @@ def line(**changes):
         "seconds": 2.5,
         "user_seconds": 2.0,
         "max_rss_kib": 180000,
+        "waited": 0.25,
+        "peak_kib": 190000,
+        "cache": "miss",
         "exit": 0,
         "nested": False,
     }

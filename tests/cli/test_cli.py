@@ -1,18 +1,14 @@
 """The command line as a user meets it: answers, faults, exit statuses. Compiles nothing."""
 
-import contextlib
-import io
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
-from binary.forge import EXIT, make_container, make_cubin, make_entry, make_library, make_wheel
+from cli.calls import answers, fault
 from projects import RECIPE, ROOT, write_project
 
 from kernforge.cli import main
@@ -32,61 +28,9 @@ def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture
-def project(tmp_path):
-    return write_project(tmp_path / "project")
-
-
-@pytest.fixture
-def swift():
-    """The command line in this very process: the same, but for the start of an interpreter."""
-
-    def kernforge(*words):
-        out, err = io.StringIO(), io.StringIO()
-        old = signal.getsignal(signal.SIGTERM)
-        try:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                status = main.run(words)
-        finally:
-            signal.signal(signal.SIGTERM, old)
-        return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
-
-    return kernforge
-
-
-@pytest.fixture
-def fixed(project, tmp_path):
-    """Options that name a small project of its own, with a cache of its own."""
-    return ("--project", str(project), "--cache", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def call(swift, fixed):
-    """A call in the project, in this process."""
-    return lambda *words: swift(*fixed, *words)
-
-
-@pytest.fixture
 def program(run, fixed):
     """A call in the project, as a user makes it."""
     return lambda *words, **options: run(*fixed, *words, **options)
-
-
-def answers(done, status=0) -> list[dict]:
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, list)
-    return found
-
-
-def fault(done, status, word) -> str:
-    """The one fault that a call ends with, told once on standard error; nothing else is told."""
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("  ")]
-    assert len(lines) == 1
-    assert lines[0].startswith(f"error[{word}]: ")
-    return done.stderr
 
 
 # ---- help, usage, schema
@@ -122,7 +66,6 @@ def test_a_bare_call_shows_its_help(swift, words):
         (("build",), "Missing argument 'NAME...'", "kernforge build --help"),
         (("build", "demo", "--wat"), "No such option", "kernforge build --help"),
         (("build", "demo", "--jobs", "0"), "0 is not in the range x>=1", "kernforge build --help"),
-        (("verify", "x.whl"), "Missing option '--device'", "kernforge verify --help"),
     ],
 )
 def test_usage(swift, words, said, hint):
@@ -440,82 +383,6 @@ def test_a_cache_that_is_a_file(call, tmp_path):
     (tmp_path / "cache").write_text("")
     said = fault(call("build", "tiny"), 9, "cache-unwritable")
     assert "hint: choose another folder with --cache" in said
-
-
-# ---- verify
-
-
-def gpu_library(*numbers: int, suffix: str = "") -> bytes:
-    images = [make_entry(make_cubin({"k": EXIT}), number, suffix=suffix) for number in numbers]
-    return make_library(fatbin=make_container(*images))
-
-
-@pytest.fixture
-def wheel(tmp_path):
-    return make_wheel(tmp_path, {"demo/ops.so": gpu_library(120, suffix="a")})
-
-
-def test_verify_a_wheel_that_serves(swift, wheel):
-    (document,) = answers(swift("verify", str(wheel), "--device", "12.0", "--json"))
-    assert document["wheel"] == str(wheel)
-    assert document["passed"] is True
-    assert document["libraries"][0]["service"] == "serves"
-    text = swift("verify", str(wheel), "--device", "12.0").stdout
-    assert "reaches code" in text
-    assert "works" not in text
-
-
-def test_verify_for_devices_it_does_not_serve(swift, wheel):
-    done = swift("verify", str(wheel), "--device", "12.0", "--device", "12.1", "--json")
-    (document,) = answers(done, 7)
-    assert [device["reached"] for device in document["devices"]] == ["code", None]
-
-
-@pytest.mark.parametrize("text", ["12.0a", "120", "sm_120", "", "12"])
-def test_verify_for_what_is_no_device(swift, wheel, text):
-    said = fault(swift("verify", str(wheel), "--device", text), 2, "device-invalid")
-    assert "error[device-invalid]: --device: " in said
-    assert "hint: " in said
-
-
-def test_verify_what_is_not_there(swift):
-    fault(swift("verify", "/no/such.whl", "--device", "12.0"), 7, "wheel-missing")
-    fault(swift("verify", "/", "--device", "12.0"), 7, "wheel-missing")
-
-
-@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04" + bytes(100)])
-def test_verify_what_is_no_wheel(swift, tmp_path, content):
-    path = tmp_path / "demo-1.0-py3-none-any.whl"
-    path.write_bytes(content)
-    fault(swift("verify", str(path), "--device", "12.0"), 7, "wheel-unreadable")
-
-
-def test_verify_a_wheel_with_a_broken_member(swift, wheel):
-    """Whatever the rest of it serves: what is broken may be a library too."""
-    data = wheel.read_bytes()
-    spoiled = data.replace(b"demo/ops.so", b"demo/ops.so", 1)
-    start = spoiled.index(b"demo/ops.so") + 40
-    wheel.write_bytes(spoiled[:start] + b"\xff" * 8 + spoiled[start + 8 :])
-    (document,) = answers(swift("verify", str(wheel), "--device", "12.0", "--json"), 7)
-    assert document["passed"] is False
-    assert {one["word"] for one in document["faults"]} & {"code-unread", "wheel-damaged"}
-
-
-def test_verify_several_wheels_loses_none(swift, wheel, tmp_path):
-    (tmp_path / "bad.whl").write_bytes(b"")
-    call = ("verify", "/no.whl", str(wheel), str(tmp_path / "bad.whl"), "--device", "12.0")
-    first, second, third = answers(swift(*call, "--json"), 7)
-    assert (first["error"], third["error"]) == ("wheel-missing", "wheel-unreadable")
-    assert first["wheel"] == "/no.whl"
-    assert second["passed"] is True
-    assert "reaches code" in swift(*call).stdout
-
-
-def test_verify_writes_nothing_and_needs_no_project(wheel, tmp_path):
-    before = sorted(tmp_path.rglob("*"))
-    done = without(*UNSET, cwd=tmp_path, words=("verify", str(wheel), "--device", "12.0"))
-    assert done.returncode == 0, done.stderr
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 # ---- cache

@@ -5,9 +5,11 @@ below are written from the definition, by other means than the C++: doubles and 
 fractions, trees as lists of children.
 """
 
+import ctypes
 import importlib
 import importlib.util
 import math
+import re
 import shutil
 import struct
 import subprocess
@@ -355,6 +357,82 @@ def test_bad_tree_calls_are_refused(package, changes, message):
     fields = {name: getattr(sound, name) for name in sound.__dataclass_fields__}
     with pytest.raises(package.ArgumentError, match=message):
         package.verify_tree_cpu(package.VerifyTreeCall(**{**fields, **changes}))
+
+
+# --- the units
+
+
+def test_cmake_compiles_every_unit():
+    listed = re.findall(r"csrc/\S+\.(?:cpp|cu)\b", (EXAMPLE / "CMakeLists.txt").read_text())
+    there = [f"csrc/{p.name}" for p in (EXAMPLE / "csrc").iterdir() if p.suffix in {".cpp", ".cu"}]
+    assert sorted(listed) == sorted(there)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("dtype", "size"), sorted(SIZES.items()))
+def test_a_unit_instantiates_what_its_name_says_for_every_pack(dtype, size, residual):
+    """A pack that no unit has would be an undefined symbol, one that two have a doubled kernel."""
+    family = "add_rmsnorm" if residual else "rmsnorm"
+    found = {p.name: p.read_text() for p in (EXAMPLE / "csrc").glob(f"{family}_{dtype}_*.cu")}
+    packs = [size << n for n in range(5) if size << n <= 16]
+    assert set(found) == {f"{family}_{dtype}_{pack}.cu" for pack in packs}
+    for pack in packs:
+        kind = f"<KFR_{dtype.upper()}, {pack}, {str(residual).lower()}>"
+        assert found[f"{family}_{dtype}_{pack}.cu"].count(f"launch_rmsnorm{kind}") == 1
+
+
+# What a call was sent to, told as a number: element type, bytes of a pack, residual.
+RECORDER = """\
+#include "rmsnorm_units.hpp"
+template <std::int32_t kDtype, int kPackBytes, bool kResidual>
+std::int32_t kfr::launch_rmsnorm(const kfr_rmsnorm_args &, void *) {
+  return 1000 * kDtype + 10 * kPackBytes + kResidual;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def sent(package, tmp_path_factory):
+    """`kfr_rmsnorm` over units that only say which they are: addresses, hidden size, type."""
+    folder = tmp_path_factory.mktemp("sent")
+    units = [path.read_text() for path in (EXAMPLE / "csrc").glob("*rmsnorm_*_*.cu")]
+    made = [line for unit in units for line in unit.splitlines() if line.startswith("template")]
+    (folder / "recorder.cpp").write_text("\n".join([RECORDER, *made, ""]))
+    sources = [EXAMPLE / "csrc" / name for name in ("arguments.cpp", "rmsnorm.cpp")]
+    flags = ["-std=c++17", "-fPIC", "-shared", "-Wl,--no-undefined", f"-I{EXAMPLE / 'csrc'}"]
+    words = [*flags, *map(str, sources), str(folder / "recorder.cpp"), "-o", str(folder / "x.so")]
+    subprocess.run([COMPILER, *words], check=True)
+    library = ctypes.CDLL(str(folder / "x.so"))
+    layout = importlib.import_module("kernforge_rmsnorm.ops")._RmsnormArguments
+
+    def send(address, hidden, dtype, residual):
+        arrays = {"out": address, "input": 4096, "weight": 4096, "residual": residual}
+        arguments = layout(**arrays, rows=1, hidden=hidden, epsilon=0, dtype=dtype)
+        return library.kfr_rmsnorm(ctypes.byref(arguments), None)
+
+    return send
+
+
+@pytest.mark.parametrize("residual", [0, 8192])
+@pytest.mark.parametrize(
+    ("call", "pack"),
+    [
+        ((4096, 64, 0), 16), ((4096, 66, 0), 8), ((4096, 67, 0), 4), ((4100, 64, 0), 4),
+        ((4096, 64, 1), 16), ((4096, 68, 1), 8), ((4096, 66, 1), 4), ((4096, 67, 1), 2),
+        ((4096, 8, 2), 16), ((4104, 8, 2), 8), ((4100, 8, 2), 4), ((4098, 8, 2), 2),
+    ],
+)  # fmt: skip
+def test_a_call_takes_the_widest_pack_that_all_its_rows_allow(sent, call, pack, residual):
+    assert sent(*call, residual) == 1000 * call[2] + 10 * pack + bool(residual)
+
+
+def test_a_residual_narrows_the_pack_too(sent):
+    assert sent(4096, 64, 1, 4098) == 1000 + 10 * 2 + 1
+
+
+@pytest.mark.parametrize(("address", "dtype"), [(4097, 1), (4097, 2), (4098, 0)])
+def test_an_array_that_is_not_aligned_to_its_elements_is_refused(sent, address, dtype):
+    assert sent(address, 64, dtype, 0) == -3  # KFR_BAD_POINTER
 
 
 # --- the package around them

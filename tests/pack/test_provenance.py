@@ -6,9 +6,12 @@ import pytest
 
 from kernforge.canonical import canonical_json
 from kernforge.pack.provenance import (
+    NO_CACHE,
     BuildRun,
     BuiltWheel,
+    CacheUse,
     Ingredients,
+    cache_use,
     provenance_text,
 )
 from kernforge.pack.purl import source_address
@@ -102,3 +105,27 @@ def test_addresses_are_of_sources_only():
 )  # fmt: skip
 def test_addresses(source, address):
     assert source_address("c", source) == address
+
+
+def inner(**said) -> bytes:
+    document = {"predicate": {"buildDefinition": {"internalParameters": said}}}
+    return json.dumps(document).encode()
+
+
+def test_what_a_compile_cache_served_is_read_back():
+    assert cache_use(statement().encode()) == NO_CACHE
+    assert cache_use(inner(compileCache={"kind": "network", "hits": 7})) == CacheUse(
+        kind="network", hits=7
+    )
+    assert cache_use(inner()) == NO_CACHE, "a build before there was a cache"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{}", b"[]", b"\xff", b'{"predicate": 3}', inner(compileCache=None),
+     inner(compileCache={"kind": "local"}), inner(compileCache={"kind": "local", "hits": "0"}),
+     inner(compileCache={"kind": "local", "hits": -1}),
+     inner(compileCache={"kind": "local", "hits": False}), inner(compileCache={"hits": 0})],
+)  # fmt: skip
+def test_a_statement_that_does_not_say_is_never_taken_for_one_without_a_cache(text):
+    assert cache_use(text) is None

@@ -7,7 +7,7 @@ from packaging.tags import parse_tag
 from publish.offers import candidate, write_offer
 
 from kernforge.errors import PublishError
-from kernforge.publish.choice import Here, build_command, choose, misfits
+from kernforge.publish.choice import Here, build_command, choose, expected_on, misfits
 from kernforge.publish.listing import Claim
 
 HERE = Here(
@@ -44,6 +44,7 @@ def test_it_fits(wheel):
         ({"require": "imports"}, {}, "does not reach 'imports' on 12.0"),
         ({}, {"driver": "12.9"}, "for CUDA 13.0, the driver is for 12.9"),
         ({}, {"torch_cuda": "12.9"}, "for CUDA 13.0, torch is built for 12.9"),
+        ({}, {"torch_cuda": "none"}, "for CUDA 13.0, torch is built without CUDA"),
         ({}, {"torch": "2.13.0"}, "for torch 2.14, installed is 2.13.0"),
         ({}, {"python": "3.9.1"}, "for Python >=3.10, this is 3.9.1"),
         ({"file": "tiny-1-cp312-cp312-linux_x86_64.whl"}, {},
@@ -54,6 +55,13 @@ def test_it_fits(wheel):
 )  # fmt: skip
 def test_why_it_does_not_fit(wheel, change, here, reason):
     assert misfits(replace(wheel, **change), replace(HERE, **here)) == (reason,)
+
+
+def test_a_package_of_python_alone_fits_though_its_code_is_not_needed(wheel):
+    """Its level `code` is nowhere reached, and nothing is missing."""
+    (claim,) = claims("12.0", reached=0)
+    plain = replace(claim, levels=(("code", "not needed"), *claim.levels[1:]))
+    assert misfits(replace(wheel, require="code", claims=(plain,)), HERE) == ()
 
 
 def test_what_is_not_known_is_no_reason(wheel):
@@ -83,6 +91,29 @@ def test_the_newest_version_then_the_most_verified_then_the_narrowest(wheel):
     wide = replace(proven, file="tiny-1.10+c-py3-none-any.whl", archs=("9.0", "12.0a"))
     assert choose("tiny", (new, old), HERE) == new
     assert choose("tiny", (new, old, proven, wide), HERE) == proven
+
+
+def test_code_that_was_made_for_a_gpu_is_preferred_to_what_is_expected_to_run(wheel):
+    here = replace(HERE, devices=("8.6",))
+    (made,), (able,) = claims("8.6"), claims("8.6", reached=3)
+    expected = replace(wheel, archs=("8.0",), claims=(replace(able, expected=True),))
+    exact = replace(
+        wheel, file="tiny-1.2.3+b-py3-none-any.whl", archs=("8.6", "9.0"), claims=(made,)
+    )
+    assert misfits(expected, here) == ()
+    assert choose("tiny", (expected, exact), here) == exact
+    assert expected_on(exact, here) is None
+    assert choose("tiny", (expected,), here) == expected
+    assert expected_on(expected, here).startswith("its code is for 8.0 and expected to run on 8.6 ")
+
+
+def test_what_holds_no_device_code_serves_every_gpu(wheel):
+    """As sglang itself: a wheel of Python alone."""
+    levels = (("code", "not needed"), ("links", "reached"), ("imports", "reached"))
+    pure = replace(wheel, require="imports", claims=(Claim(device="12.0", levels=levels),))
+    assert misfits(pure, replace(HERE, devices=("9.0", "8.6"))) == ()
+    kernels = replace(pure, claims=claims("12.0", reached=3))
+    assert misfits(kernels, replace(HERE, devices=("9.0",))) == ("serves GPUs 12.0, not 9.0",)
 
 
 def test_a_recipes_name_will_do(wheel):

@@ -114,6 +114,66 @@ def test_a_server_that_stalls(index, settings, behave):
     assert threading.active_count() < 10
 
 
+def endless(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(65):
+        handler.wfile.write(b" " * (1 << 20))
+
+
+def test_a_catalogue_that_does_not_end(index, settings):
+    class Endless(Quiet):
+        def do_GET(self):  # noqa: N802 - the server's own name
+            try:
+                endless(self)
+            except OSError:
+                self.close_connection = True
+
+    patient = replace(settings.fetching, limits=replace(settings.fetching.limits, stall=60.0))
+    with serving(index, Endless) as (address, _):
+        with pytest.raises(PublishError, match="its catalogue does not end"):
+            read_index(address, patient)
+
+
+def cut(handler, data):
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data[:-10])
+    handler.close_connection = True
+
+
+def refusing(handler, _data):
+    handler.send_error(500)
+
+
+def leading_away(handler, _data):
+    handler.send_response(302)
+    handler.send_header("Location", "file:///etc/passwd")
+    handler.end_headers()
+
+
+@pytest.mark.parametrize(
+    ("behave", "said"),
+    [(cut, "download-truncated"), (refusing, "source-unreachable"),
+     (leading_away, "redirect-refused")],
+)  # fmt: skip
+def test_a_server_that_gives_the_catalogue_and_not_the_wheel(index, settings, python, behave, said):
+    class Bad(Quiet):
+        def do_GET(self):  # noqa: N802 - the server's own name
+            if not self.path.endswith(".whl"):
+                super().do_GET()
+                return
+            behave(self, (index / self.path.replace("%2B", "+").lstrip("/")).read_bytes())
+
+    with serving(index, Bad) as (address, _):
+        (wheel,) = read_index(address, settings.fetching)
+        with pytest.raises(SourceError, match="tiny") as found:
+            install(wheel, address, str(python), settings, runner=SystemRunner())
+    assert found.value.word == said
+    assert not list((python.parent.parent / "lib").glob("python3*/site-packages/tiny.py"))
+
+
 LIES = [
     {"leaf": "../../etc"},
     {"file": "../../../evil.whl"},
@@ -125,6 +185,7 @@ LIES = [
     {"archs": [None]},
     {"project": "UPPER"},
     {"yanked": 3},
+    {"claims": [{"device": "12.0", "levels": [], "expected": "yes"}]},
 ]
 
 

@@ -70,6 +70,18 @@ def test_the_torch_of_an_environment_is_read_and_not_imported(machine, tmp_path)
     assert (here.torch, here.torch_cuda) == ("2.14.1", "13.0")
 
 
+def test_a_torch_without_cuda_is_told_apart_from_one_that_says_nothing(machine, tmp_path):
+    venv.create(tmp_path / "venv")
+    site = next((tmp_path / "venv/lib").glob("python3*/site-packages"))
+    (site / "torch-2.14.1+cpu.dist-info").mkdir()
+    (site / "torch-2.14.1+cpu.dist-info/METADATA").write_text("Name: torch\nVersion: 2.14.1+cpu\n")
+    (site / "torch").mkdir()
+    for text, cuda in (("cuda: Optional[str] = None\n", "none"), ("hip = '6'\n", None)):
+        (site / "torch/version.py").write_text(text)
+        here = machine(python=str(tmp_path / "venv/bin/python"))
+        assert (here.torch, here.torch_cuda) == ("2.14.1", cuda)
+
+
 def test_no_torch(machine, tmp_path):
     venv.create(tmp_path / "venv")
     here = machine(python=str(tmp_path / "venv/bin/python"))

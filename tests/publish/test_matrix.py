@@ -52,6 +52,20 @@ def test_nothing_of_the_workflow_can_be_written_into_a_shell(jobs):
     assert workflow["permissions"] == {"contents": "read"}
 
 
+def test_a_release_can_judge_what_it_publishes(jobs):
+    """Imports are tried in a sandbox, there too; and no compile of an earlier run is taken."""
+    workflow = yaml.safe_load(github_workflow(jobs))
+    for job in workflow["jobs"].values():
+        scripts = "\n".join(step.get("run", "") for step in job["steps"])
+        assert "bubblewrap" in scripts
+        assert "apparmor_restrict_unprivileged_userns=0" in scripts
+    build = workflow["jobs"]["build"]["steps"]
+    (kept,) = [step["with"]["path"] for step in build if "actions/cache@" in step.get("uses", "")]
+    assert kept == "cache/sources"
+    (command,) = [step["run"] for step in build if step.get("name") == "Build"]
+    assert "--no-compile-cache" in command.split()
+
+
 def test_the_commands_of_the_workflow_exist(jobs, run):
     workflow = yaml.safe_load(github_workflow(jobs))
     scripts = [s["run"] for job in workflow["jobs"].values() for s in job["steps"] if "run" in s]

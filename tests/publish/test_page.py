@@ -62,6 +62,14 @@ def test_a_wheel_stands_under_each_of_its_gpus_in_order(wheel):
     assert "On 12.0 it reaches links" in reader.sections["gpu-12.0"]
 
 
+def test_what_is_expected_is_never_called_reached(wheel):
+    none = "not verified"
+    said = replace(claim("12.1", "reached", "reached", none, none, none), expected=True)
+    text = read(start_page((replace(wheel, archs=("12.0",), claims=(said,)),), None)).sections
+    assert "On 12.1 it is expected to reach links: its code is for 12.0" in text["gpu-12.1"]
+    assert "it reaches" not in text["gpu-12.1"]
+
+
 def test_it_needs_no_script_and_nothing_from_elsewhere(wheel):
     text = start_page((wheel,), "https://wheels.example")
     assert not {"script", "link", "img", "iframe"} & set(read(text).tags)
@@ -73,7 +81,9 @@ def test_it_needs_no_script_and_nothing_from_elsewhere(wheel):
 
 def test_the_command_names_the_leaf(wheel):
     text = start_page((wheel,), "https://wheels.example/")
-    assert "--extra-index-url https://wheels.example/cu130/sm120a/" in text
+    wanted = "--extra-index-url https://wheels.example/cu130/sm120a/"
+    assert wanted in read(text).sections["gpu-12.0"]
+    assert "https:/<wbr>/<wbr>wheels.example/<wbr>cu130" in text
 
 
 def test_nothing_of_a_wheel_becomes_markup(wheel):

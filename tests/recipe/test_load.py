@@ -45,7 +45,7 @@ sources:
 build:
   source: sglang
   subdir: python/sglang/kernels/aot
-  backend: setuptools
+  backend: scikit-build-core
   requires: [torch, ninja>=1.11]
   toolkit: wheels
   cmake: {B_FLAG: OFF, CUDA_VERSION: "{cuda}"}

@@ -1,7 +1,7 @@
 import json
 
 from answers import KEY, outcome, plan, verdict
-from images import image, library
+from images import TORN, image, library
 
 from kernforge.binary.facts import Finding
 from kernforge.report.documents import (
@@ -21,12 +21,12 @@ def plain(value):
 
 def test_a_verdict():
     host = library(path="pkg/host.so")
-    made = verdict(library(image("12.0a", "a"), image("9.0", "a", "b")), host, unjudged=("x",))
+    made = verdict(library(image("12.0a", "a"), image("9.0", "a", "b")), host)
     document = plain(verdict_document(made))
     assert document["require"] == "code"
     assert document["passed"] is False
     assert document["host_only"] == ["pkg/host.so"]
-    assert document["unjudged"] == ["x"]
+    assert document["notes"] == []
     assert document["devices"] == [
         {
             "device": "12.0",
@@ -42,10 +42,20 @@ def test_a_verdict():
             "path": "pkg/ops.so", "device": "12.0", "service": "partial", "kernels": 1, "total": 2,
             "missing": ["b"], "absent": ["b"], "archs": ["12.0a"], "images": ["9.0", "12.0a"],
             "image_count": 2,
+            "answers": {"serves": 1, "doubtful": 0, "refuses": 0, "jit only": 0, "none": 1},
+            "families": [
+                {"family": "b", "answer": "none", "kernels": ["b"], "reason": "only 9.0"}
+            ],
+            "accepted": 0, "code_bytes": {"9.0": 256, "12.0a": 128},
         }
     ]  # fmt: skip
     (fault,) = document["faults"]
     assert (fault["word"], fault["device"]) == ("code-missing", "12.0")
+
+
+def test_what_could_not_be_read_has_no_answers():
+    (row,) = plain(verdict_document(verdict(library(findings=(TORN,)))))["libraries"]
+    assert (row["service"], row["answers"], row["families"]) == ("not read", None, None)
 
 
 def test_a_fault_of_all_devices_names_none():

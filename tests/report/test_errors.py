@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernforge.errors import CompileError, KernforgeError, ManyErrors, RecipeError
-from kernforge.report.errors import dump, error_documents, error_text, printable
+from kernforge.report.errors import (
+    dump,
+    error_documents,
+    error_text,
+    github_lines,
+    one_line,
+    printable,
+)
 
 ONE = RecipeError("arch-invalid", "'120' is not an arch", hint="write 12.0")
 TWO = RecipeError("yaml-tab", "demo.yaml:3: a tab")
@@ -65,6 +72,22 @@ def test_dump_is_one_array_that_reads_back():
 )
 def test_printable(text, shown):
     assert printable(text) == shown
+
+
+def test_faults_for_githubs_page():
+    assert github_lines(ManyErrors((ONE, TWO))) == [
+        "::error title=arch-invalid::'120' is not an arch%0Ahint: write 12.0",
+        "::error title=yaml-tab::demo.yaml:3: a tab",
+    ]
+
+
+def test_a_fault_is_one_command_of_githubs_whatever_it_says():
+    (line,) = github_lines(KernforgeError("system", "100 %\n::warning::x\r", hint="a\nb"))
+    assert line == "::error title=system::100 %25%0A::warning::x\\r%0Ahint: a%0Ab"
+
+
+def test_one_line():
+    assert one_line("a\tb\nc\x1b") == "a b\\nc\\x1b"
 
 
 @given(st.text())

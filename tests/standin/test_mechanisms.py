@@ -182,11 +182,19 @@ def test_a_plan_needs_no_network_and_no_tool(plain, standin, cache):
     assert json.loads(done.stdout)[0]["recipe_key"] == plain["recipe_key"]
 
 
-def test_a_layout_that_moved_is_told_before_anything_compiles(plain, build):
-    done = build(("subdir: kernels/aot", "subdir: standin-kernel"))
-    assert done.returncode != 0
-    assert "standin-kernel" in done.stderr
-    assert "of nvcc for" not in done.stderr
+def test_a_layout_that_moved_is_told_before_the_environment_is_made(plain, build):
+    said = failed(build(("subdir: kernels/aot", "subdir: standin-kernel")), "subdir-missing", 4)
+    assert "build.subdir 'standin-kernel' of source 'standin' is not there" in said
+    assert "projects lie in: kernels/aot" in said
+    assert ": env " not in said
+
+
+def test_an_option_that_upstream_renamed_stops_it_before_it_compiles(plain, build):
+    change = ('STANDIN_ENABLE_FA3: "OFF"', 'STANDIN_ENABLE_FLASH: "OFF"')
+    done = build(change)
+    said = failed(done, "option-unused")
+    assert "nothing reads build.cmake STANDIN_ENABLE_FLASH" in said
+    assert ".cu" not in said
 
 
 def test_the_recipe_says_what_it_pins(standin):

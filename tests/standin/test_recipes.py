@@ -5,13 +5,15 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from projects import ROOT
 
 from kernforge.recipe.load import load_recipe
+from kernforge.recipe.matrix import expand, expand_local
 
-NAMES = ("sgl-kernel", "sgl-kernel-0.3", "sglang", "sglang-sdist", "vllm")
+NAMES = ("sgl-kernel", "sgl-kernel-0.3", "sglang", "sglang-0.5.19", "sglang-sdist", "vllm")
 PLANNED = tuple(name for name in NAMES if name != "sgl-kernel-0.3")
 
 
@@ -31,6 +33,23 @@ def test_it_plans_without_network_from_an_empty_cache(name, tmp_path):
     assert done.returncode == 0, done.stderr
     (plan,) = json.loads(done.stdout)
     assert re.fullmatch("[0-9a-f]{64}", plan["recipe_key"])
+
+
+def test_the_kernels_plan_for_the_torch_that_sglang_0_5_19_requires(tmp_path):
+    done = offline(tmp_path, "plan", "sgl-kernel", "--torch", "2.13.0", "--json")
+    assert done.returncode == 0, done.stderr
+    (plan,) = json.loads(done.stdout)
+    assert plan["job"] == "sgl-kernel-cu130-torch2.13.0-cp311-sm120a"
+
+
+def test_the_edit_asks_for_the_kernels_that_the_other_recipe_names():
+    """The local version in sglang's requirement is that of the wheel which sgl-kernel makes."""
+    (edit,) = dict(recipe("sglang-0.5.19").sources)["sglang"].edits
+    job = replace(
+        expand(recipe("sgl-kernel"))[0].target, torch=recipe("sglang-0.5.19").matrix.torch[0]
+    )
+    local = expand_local(recipe("sgl-kernel").publish.local_version, job)
+    assert edit.replace == f'"sglang-kernel==0.4.6.post1+{local}"'
 
 
 def test_where_no_lock_can_be_made_the_plan_names_the_command(tmp_path):
@@ -63,7 +82,9 @@ def test_the_flagship_passes_what_upstream_reads_in_silence(name):
     assert cmake["ENABLE_BELOW_SM90"] == "OFF"
 
 
-@pytest.mark.parametrize("name", ["sgl-kernel", "sgl-kernel-0.3", "sglang", "vllm"])
+@pytest.mark.parametrize(
+    "name", ["sgl-kernel", "sgl-kernel-0.3", "sglang", "sglang-0.5.19", "vllm"]
+)
 def test_what_was_never_run_says_so(name):
     assert "never run" in recipe(name).summary
     assert recipe(name).unconfirmed

@@ -46,6 +46,16 @@ def test_no_environment_goes_while_anything_is_held(store, name):
     assert removed(store, 0) == ["envs/abc"]
 
 
+def test_what_a_gpu_has_said_stays(store, tmp_path):
+    """It was brought from another machine; entries of other kinds are made again."""
+    for kind in ("report", "levels"):
+        path = tmp_path / "file"
+        path.write_text("x")
+        store.put(kind, KEY, {"file": path}, {})
+    assert removed(store, 0) == [f"store/levels/ab/{KEY}"]
+    assert store.get("report", KEY, told=lambda _text: None) is not None
+
+
 def test_the_draft_of_a_killed_run_goes_and_one_in_work_stays(store):
     for name in (".one.draft", ".two.draft"):
         env(store, name, used=1)

@@ -1,12 +1,13 @@
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 from images import device, image, library
 
 import kernforge.inside.gpu_probe as probe
 from kernforge.errors import VerifyError
-from kernforge.verify.device import judge_report, read_report
+from kernforge.verify.device import Subject, judge_report, read_report
 from kernforge.verify.policy import Answer
 
 HOPPER, BLACKWELL = device("9.0"), device("12.0")
@@ -47,9 +48,10 @@ def document(*, kernels=("_Z1av", "_Z1bv"), errors=(), outcome="done", smoke=SMO
     return {**report, "seal": probe.seal(report)}
 
 
-def judged(report, *, libraries=(BOTH,), devices=(HOPPER,), smoke="5" * 64, sha256="a" * 64):
+def judged(report, *, devices=(HOPPER,), **changes):
     data = read_report(json.dumps(report).encode()) if report is not None else None
-    return judge_report(data, sha256=sha256, libraries=libraries, devices=devices, smoke=smoke)
+    about = {"sha256": "a" * 64, "libraries": (BOTH,), "smoke": "5" * 64} | changes
+    return judge_report(data, Subject(**about), devices)
 
 
 def answers(rungs, one=HOPPER):
@@ -79,6 +81,27 @@ def test_no_code_for_the_gpu_is_told_as_such():
     assert answers(rungs)[0] is Answer.FAILED
 
 
+@pytest.mark.parametrize(
+    ("code", "name", "said"),
+    [
+        (209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no code for this GPU"),
+        (221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "the driver's compiler is not installed"),
+        (222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "PTX of a newer toolkit than the driver"),
+        (
+            223,
+            "CUDA_ERROR_JIT_COMPILATION_DISABLED",
+            "PTX alone, and the driver's compiler is switched off",
+        ),
+        (999, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_UNKNOWN"),
+    ],
+)
+def test_what_hides_behind_the_same_symptom_is_told_apart(code, name, said):
+    """Field cases 22 and 25: no image, no compiler for PTX, PTX of a newer toolkit."""
+    error = NO_BINARY | {"code": code, "name": name}
+    (fault,) = judged(document(kernels=["_Z1av"], errors=[error]))[0].faults
+    assert f"{said} (error {code}, {name})" in fault.text
+
+
 @pytest.mark.parametrize("found", [ONLY_PTX, ONLY_BLACKWELL])
 def test_a_container_that_loads_with_no_kernel_is_no_pass(found):
     """Measured on a 9.0 card: the load of a container without code for it "succeeds"."""
@@ -102,6 +125,33 @@ def test_a_library_for_other_devices_that_the_report_lacks_is_none():
     assert words(judged(document(), libraries=(BOTH, other))) == []
 
 
+def ptx(isa, *names, arch="9.0"):
+    made = replace(image(f"{arch}+PTX", *names), isa=isa)
+    return library(made, path="a.so")
+
+
+def test_ptx_that_may_be_compiled_is_neither_reached_nor_failed():
+    """The probe has the driver's compiler off; that the driver would do is not seen."""
+    rungs = judged(document(kernels=()), libraries=(ptx("9.0", "_Z1av"),), allow_jit=True)
+    assert (answers(rungs)[0], words(rungs)) == ("not verified", [])
+    assert rungs[0].notes == ("loads: 9.0: not verified: its PTX was not compiled",)
+
+
+def test_ptx_newer_than_the_driver_is_told_with_both_releases():
+    """Field case 25: the report says which driver the GPU has."""
+    rungs = judged(document(kernels=()), libraries=(ptx("9.2", "_Z1av"),), allow_jit=True)
+    (fault,) = rungs[0].faults
+    assert fault.word == "ptx-newer"
+    assert "PTX of ISA 9.2 (CUDA 13.2) only, the driver is for CUDA 13.0" in fault.text
+    assert answers(rungs)[0] is Answer.FAILED
+
+
+def test_some_kernels_that_wait_keep_the_level_open():
+    both = library(image("9.0", "_Z1av"), image("9.0+PTX", "_Z1bv"), path="a.so")
+    rungs = judged(document(kernels=["_Z1av"]), libraries=(both,), allow_jit=True)
+    assert answers(rungs)[0] == "not verified"
+
+
 @pytest.mark.parametrize("outcome", ["crashed", "hung", "failed"])
 def test_what_did_not_come_to_an_end(outcome):
     assert words(judged(document(outcome=outcome))) == ["load-failed"]
@@ -119,6 +169,14 @@ def test_what_did_not_come_to_an_end(outcome):
 def test_the_smoke_program(smoke, answer, found):
     rungs = judged(document(smoke=smoke))
     assert (answers(rungs)[1], words(rungs)) == (answer, found)
+
+
+def test_loads_and_does_not_run_are_two_facts():
+    """Field case 17: the op has code, its kernels load, and it raises when it is called."""
+    smoke = SMOKE | {"outcome": "failed", "output": "NotImplementedError: no op for 9.0\n"}
+    rungs = judged(document(smoke=smoke))
+    assert answers(rungs) == ("reached", "failed")
+    assert "NotImplementedError" in rungs[1].faults[0].text
 
 
 def test_the_last_line_of_a_failed_smoke_is_told():

@@ -12,16 +12,7 @@ from kernforge.arch import Arch, parse_arch, parse_device
 from kernforge.binary.codec import from_json, to_json
 from kernforge.binary.facts import Compression, Image, ImageKind, Kernel, Library
 from kernforge.binary.library import read_library, read_library_file
-from kernforge.verify.evidence import (
-    Service,
-    gap_faults,
-    grouped,
-    parse_baseline,
-    required_faults,
-    tally,
-    unused_patterns,
-    weigh,
-)
+from kernforge.verify.evidence import Service, grouped, tally, weigh
 
 TEXT = "Attempting to use wgmma.fence without CUTE_ARCH_MMA_SM90A_ENABLED"
 GEMM = "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalI21MainloopSm90TmaGmmaWarpEEEvv"
@@ -177,68 +168,6 @@ def test_the_tally_counts_every_answer():
     assert counts == {Service.SERVES: 1, Service.NONE: 1} | {
         s: 0 for s in Service if s not in {Service.SERVES, Service.NONE}
     }
-
-
-@pytest.mark.parametrize(
-    ("found", "word"),
-    [
-        ([image("12.0a", traps=3), REAL], "kernel-refuses"),
-        ([image("9.0", kind=ImageKind.PTX)], "kernel-jit"),
-        ([image("9.0a")], "kernel-absent"),
-    ],
-)
-def test_each_gap_has_its_word(found, word):
-    (fault,) = gap_faults(library(*found), [BLACKWELL])
-    assert (fault.word, fault.device) == (word, BLACKWELL)
-    assert fault.text.startswith("x.so: device 12.0: 1 kernel of 'k': ")
-
-
-def test_doubtful_kernels_are_no_fault():
-    assert gap_faults(library(image("12.0a", traps=9, texts=[TEXT])), [BLACKWELL]) == ()
-
-
-def test_ptx_may_be_allowed():
-    only_ptx = library(image("9.0", kind=ImageKind.PTX))
-    assert gap_faults(only_ptx, [BLACKWELL], allow_jit=True) == ()
-
-
-GAPS = library(image("9.0a", name="_Z4gemmILi1EEvv"), image("9.0a", name="_Z4gemmILi2EEvv"))
-
-
-@pytest.mark.parametrize(
-    ("pattern", "left"), [("gemm", 0), ("ge*", 0), ("*Li1E*", 1), ("_Z3addv", 2)]
-)
-def test_a_baseline_accepts_families_and_names(pattern, left):
-    faults = gap_faults(GAPS, [BLACKWELL], accepted=(pattern,))
-    assert sum(int(f.text.split(": ")[2].split()[0]) for f in faults) == left
-
-
-@pytest.mark.parametrize(
-    ("pattern", "words"),
-    [
-        ("good", []),
-        ("*", ["kernel-absent", "kernel-refuses"]),
-        ("b?d", ["kernel-refuses"]),
-        ("nosuch*", ["kernel-missing"]),
-    ],
-)
-def test_every_match_of_a_required_pattern_must_serve(pattern, words):
-    facts = library(
-        image("12.0a", name="good"),
-        image("12.0a", name="bad", size=640, traps=1, texts=[TEXT]),
-        image("9.0a", name="elsewhere"),
-    )
-    faults = required_faults((facts,), [BLACKWELL], (pattern,))
-    assert [fault.word for fault in faults] == words
-
-
-def test_a_baseline_is_one_pattern_a_line():
-    assert parse_baseline("# old cards\n\n  gemm \r\n_Z3addv\n") == ("gemm", "_Z3addv")
-
-
-def test_patterns_that_accept_nothing_are_found():
-    groups = grouped(weigh(GAPS, [BLACKWELL]))
-    assert unused_patterns(("gemm", "*Li2E*", "closed*"), groups) == ("closed*",)
 
 
 def test_traps_and_matrix_instructions_are_read_from_code():

@@ -1,8 +1,9 @@
 import pytest
 from images import device, image, library
 
-from kernforge.verify.ladder import climb, rung
-from kernforge.verify.policy import Answer, Fault, Rules, judge
+from kernforge.verify.fault import Fault
+from kernforge.verify.ladder import climb, merged, rung
+from kernforge.verify.policy import Answer, Rules, judge
 
 NEW, OLD = device("12.0"), device("9.0")
 GOOD = judge((library(image("12.0a", "k")),), (NEW,), Rules(require="imports"))
@@ -64,3 +65,27 @@ def test_no_level_is_reached_over_one_that_is_open(level):
 
 def test_a_device_that_no_rung_names_is_not_verified():
     assert levels(climb(GOOD, [rung("links", [OLD], [])]))["links"] is Answer.NOT_VERIFIED
+
+
+def test_what_is_not_needed_bears_the_levels_above_it():
+    plain = judge((), (NEW,), Rules(require="links", device_code=False))
+    verdict = climb(plain, [rung("code", [NEW], []), rung("links", [NEW], [])])
+    assert levels(verdict)["code"] is Answer.NOT_NEEDED
+    assert verdict.devices[0].reached == "links"
+    assert verdict.passed
+
+
+def test_notes_of_rungs_reach_the_verdict():
+    step = rung("links", [NEW], [], unknown="no target", notes=("loose",))
+    assert climb(GOOD, [step]).notes == ("no target", "loose")
+
+
+def test_answers_of_several_devices_become_one_rung():
+    bad = Fault(word="x", text="no", device=OLD)
+    steps = [
+        rung("loads", [NEW], [], notes=("same",)),
+        rung("loads", [OLD], [bad], notes=("same", "own")),
+    ]
+    one = merged(steps)
+    assert (one.level, one.faults, one.notes) == ("loads", (bad,), ("same", "own"))
+    assert dict(one.answers) == {NEW: Answer.REACHED, OLD: Answer.FAILED}

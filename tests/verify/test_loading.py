@@ -99,6 +99,13 @@ def test_a_missing_library_tells_more_than_the_symbol_behind_it(wheel):
     assert judged(wheel, raised(both)).faults[0].word == "library-missing"
 
 
+@pytest.mark.parametrize("items", [(), (item("torch", "loaded"),)])
+def test_where_nothing_was_tried_nothing_is_reached(wheel, items):
+    found = judged(wheel, *items)
+    assert dict(found.answers)[NEW] is Answer.NOT_VERIFIED
+    assert "there is nothing to load, nor to import" in found.notes[0]
+
+
 def test_all_that_loads_is_reached(wheel):
     found = judged(wheel, item(outcome="loaded", maps=[]))
     assert dict(found.answers)[NEW] is Answer.REACHED

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,6 +8,8 @@ from images import TORN, archs, device, image, library
 from kernforge.arch import Coverage, covers, jit_serves
 from kernforge.binary.facts import Finding, ImageKind, State
 from kernforge.binary.names import plain_name
+from kernforge.verify.coverage import Service
+from kernforge.verify.gaps import parse_baseline
 from kernforge.verify.policy import LEVELS, Answer, Rules, judge
 
 D120 = (device("12.0"),)
@@ -200,13 +204,13 @@ def test_required_kernels():
     both = library(image("12.0a", "_Z7rmsnormv", "_Z4treev"))
     assert words(both, required=("*rmsnorm*", "*tree*")) == []
     assert words(both, required=("*rmsnorm*", "*softmax*")) == ["kernel-missing"]
-    assert "device 12.0 gets no kernel like '*softmax*'" in texts(both, required=("*softmax*",))
+    assert "No library holds a kernel like '*softmax*'" in texts(both, required=("*softmax*",))
 
 
-def test_a_required_kernel_of_another_device_is_missing():
+def test_a_required_kernel_of_another_device_is_absent():
     held = library(image("9.0", "norm"), path="old.so")
     patterns = (("pkg/*", None), ("old.so", archs("9.0")))
-    assert words(SERVES, held, extensions=patterns, required=("norm",)) == ["kernel-missing"]
+    assert words(SERVES, held, extensions=patterns, required=("norm",)) == ["kernel-absent"]
 
 
 def test_a_required_kernel_may_be_ptx_where_jit_is_allowed():
@@ -214,10 +218,74 @@ def test_a_required_kernel_may_be_ptx_where_jit_is_allowed():
     assert words(ptx, required=("norm",), allow_jit=True) == []
 
 
-def test_what_cannot_be_judged_is_told():
-    verdict = judge((SERVES,), D120, rules(unjudged=("verify.smoke",)))
-    assert verdict.unjudged == ("verify.smoke",)
-    assert verdict.devices[0].reached == "code"
+def refusing(arch, *names):
+    made = image(arch, *names)
+    kernels = tuple(replace(kernel, code_bytes=640, traps=1) for kernel in made.kernels)
+    return replace(made, kernels=kernels, refusals=("not implemented",))
+
+
+def test_a_kernel_that_refuses_is_a_gap():
+    """Its code is there, for the very device, and does nothing but trap."""
+    held = library(image("12.0a", "good"), refusing("12.0a", "bad"))
+    assert words(held) == ["kernel-refuses"]
+    assert judge((held,), D120, rules()).served[0].service is Service.REFUSES
+
+
+def test_ordinary_assertions_are_no_gap():
+    held = image("12.0a", "k")
+    asserting = replace(held, kernels=(replace(held.kernels[0], code_bytes=4096, traps=4),))
+    assert words(library(asserting)) == []
+
+
+GAPPED = library(image("12.0a", "good"), refusing("12.0a", "bad"), image("9.0a", "old"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("", ["code-missing", "kernel-refuses"]),
+        ("old", ["kernel-refuses"]),
+        ("bad", ["code-missing"]),
+        ("bad\nold", []),
+        ("12.0 bad\n12.0 old", []),
+        ("9.0 bad\n9.0 old", ["code-missing", "kernel-refuses"]),
+    ],
+)
+def test_what_the_baseline_accepts_is_no_fault(lines, left):
+    assert words(GAPPED, accepted=parse_baseline(lines)) == left
+
+
+def test_a_library_of_accepted_gaps_alone_does_not_reach_a_device():
+    held = library(refusing("12.0a", "bad"))
+    assert words(held, accepted=parse_baseline("bad")) == ["code-missing"]
+    assert "No library holds code for device 12.0" in texts(held, accepted=parse_baseline("*"))
+
+
+def test_a_required_kernel_is_demanded_though_its_gap_is_accepted():
+    assert words(GAPPED, accepted=parse_baseline("*"), required=("bad",)) == ["kernel-refuses"]
+
+
+def test_lines_without_effect_are_told():
+    verdict = judge((GAPPED,), D120, rules(accepted=parse_baseline("bad\nold\nclosed*")))
+    assert verdict.passed
+    assert verdict.notes == ("accepted_gaps: no gap is like 'closed*'",)
+
+
+@pytest.mark.parametrize("libraries", [(), (HOST,)])
+def test_where_no_device_code_is_needed(libraries):
+    verdict = judge(libraries, D120, rules(device_code=False))
+    assert verdict.passed
+    assert dict(verdict.devices[0].levels)["code"] is Answer.NOT_NEEDED
+    assert verdict.devices[0].reached is None
+
+
+@pytest.mark.parametrize("extensions", [(), (("*", ()),)])
+def test_device_code_that_is_not_needed_is_a_fault(extensions):
+    assert words(SERVES, device_code=False, extensions=extensions) == ["code-unexpected"]
+
+
+def test_what_could_not_be_read_is_a_fault_where_no_code_is_needed():
+    assert words(library(findings=(TORN,)), device_code=False) == ["code-unread"]
 
 
 ARCHS = ("8.0", "8.6", "8.7", "9.0", "9.0a", "10.0f", "12.0", "12.0a", "12.0f", "12.1",

@@ -40,7 +40,7 @@ extern "C" const char *kfr_fault_text(std::int32_t status) {
   switch (status) {
     case KFR_BAD_SHAPE: return "a count is negative, zero or too large";
     case KFR_BAD_DTYPE: return "unknown element type";
-    case KFR_BAD_POINTER: return "a required pointer is null";
+    case KFR_BAD_POINTER: return "a required pointer is null or misaligned";
     default: return "unknown fault";
   }
 }

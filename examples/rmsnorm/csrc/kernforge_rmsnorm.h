@@ -24,7 +24,7 @@ enum {
   KFR_OK = 0,
   KFR_BAD_SHAPE = -1,   // a count is negative, zero where it must not be, or too large to launch
   KFR_BAD_DTYPE = -2,   // none of KFR_FP32, KFR_FP16, KFR_BF16
-  KFR_BAD_POINTER = -3  // a required pointer is null
+  KFR_BAD_POINTER = -3  // a required pointer is null, or on the GPU not aligned to its elements
 };
 
 // out = x * rsqrt(mean(x * x) + epsilon) * weight for each row, where x = input, or, when `residual` is not

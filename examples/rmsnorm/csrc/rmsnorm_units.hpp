@@ -1,4 +1,5 @@
-// One function an element type, each in its own unit so that they compile side by side.
+// RMSNorm of one kind: element type, bytes a load, with or without a residual. Each kind is compiled in a unit
+// of its own, named after it, so that they compile side by side and a change of one compiles one.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,7 @@
 
 namespace kfr {
 
-std::int32_t rmsnorm_fp32(const kfr_rmsnorm_args &args, void *stream);
-std::int32_t rmsnorm_fp16(const kfr_rmsnorm_args &args, void *stream);
-std::int32_t rmsnorm_bf16(const kfr_rmsnorm_args &args, void *stream);
+template <std::int32_t kDtype, int kPackBytes, bool kResidual>
+std::int32_t launch_rmsnorm(const kfr_rmsnorm_args &args, void *stream);
 
 }  // namespace kfr

@@ -141,11 +141,15 @@ def options(files: Mapping[str, str]) -> frozenset[str]:
 
 def mentioned(files: Mapping[str, str]) -> frozenset[str]:
     """Every identifier in the arguments of any call: what some CMake file may read."""
+    return frozenset(word for _, call in all_calls(files) for word in mentioned_in(call))
+
+
+def mentioned_in(call: Call) -> frozenset[str]:
+    """Every identifier in the arguments of a call."""
     words: set[str] = set()
-    for _, call in all_calls(files):
-        for argument in call.arguments:
-            words.update(re.findall(r"[A-Za-z_]\w*(?:[.+/-]\w+)*", argument))
-            words.update(re.findall(r"[A-Za-z_]\w*", argument))
+    for argument in call.arguments:
+        words.update(re.findall(r"[A-Za-z_]\w*(?:[.+/-]\w+)*", argument))
+        words.update(re.findall(r"[A-Za-z_]\w*", argument))
     return frozenset(words)
 
 

@@ -24,7 +24,14 @@ from kernforge.authoring.buildfiles import (
 from kernforge.authoring.cmakescan import Download
 from kernforge.authoring.lint import Remark
 from kernforge.errors import RecipeError, SourceError
-from kernforge.recipe.model import ArchiveSource, GitSource, PypiSource, Recipe, Source
+from kernforge.recipe.model import (
+    ArchiveSource,
+    CargoSource,
+    GitSource,
+    PypiSource,
+    Recipe,
+    Source,
+)
 from kernforge.source.tree import entries
 
 _PLUS = re.compile(r"^(?:---|\+\+\+) [ab]/([^\t\n]+)", re.MULTILINE)
@@ -253,7 +260,7 @@ def _pin_of(source: Source) -> str:
     match source:
         case GitSource():
             return source.commit
-        case ArchiveSource() | PypiSource():
+        case ArchiveSource() | PypiSource() | CargoSource():
             return f"SHA256={source.sha256}"
         case _:
             return source.path

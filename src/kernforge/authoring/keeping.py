@@ -6,17 +6,18 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernforge.authoring.bump import Bumped, bump, read_upstream, upstream_changes
+from kernforge.authoring.crates import lint_crates, move_crates
 from kernforge.authoring.lint import Remark, lint_changes, lint_recipe, lint_sources
 from kernforge.pipeline.gather import read_patches
 from kernforge.pipeline.settings import Settings
 from kernforge.pipeline.sources import place_pristine
 from kernforge.process import Runner
 from kernforge.recipe.load import load_recipe
-from kernforge.recipe.model import GitSource, Recipe
+from kernforge.recipe.model import CargoSource, GitSource, Recipe
 from kernforge.source.git import Git
 from kernforge.source.mirror import remote_refs
 from kernforge.source.settings import Told
@@ -66,15 +67,18 @@ def lint(recipe: Recipe, hand: Hand, *, sources: bool) -> tuple[Remark, ...]:
         return remarks
     with _scratch(hand.settings) as scratch:
         trees: dict[str, Path] = {}
+        changed: dict[str, Path] = {}
         for name, source in recipe.sources:
-            trees[name] = scratch / "trees" / name
+            if isinstance(source, CargoSource):
+                continue
+            trees[name] = changed[name] = scratch / "trees" / name
             place_pristine(source, trees[name], hand.settings, runner=hand.runner, told=hand.told)
             patches = read_patches(source, hand.settings)
             if patches or source.edits:
-                trial = scratch / "trial" / name
-                shutil.copytree(trees[name], trial, symlinks=True)
-                remarks += lint_changes(recipe, name, trial, patches)
-        return (*remarks, *lint_sources(recipe, trees))
+                changed[name] = scratch / "trial" / name
+                shutil.copytree(trees[name], changed[name], symlinks=True)
+                remarks += lint_changes(recipe, name, changed[name], patches)
+        return (*remarks, *lint_sources(recipe, trees), *lint_crates(recipe, changed))
 
 
 def bump_recipe(path: Path, tag: str, hand: Hand) -> Bumped:
@@ -93,10 +97,11 @@ def bump_recipe(path: Path, tag: str, hand: Hand) -> Bumped:
     texts = {name: data.decode("utf-8", "replace") for name, data in patches}
     with _scratch(hand.settings) as scratch:
         found = []
-        for commit in (moved.old[1], moved.new[1]):
-            tree = scratch / commit
+        trees = [scratch / "old", scratch / "new"]
+        for tree, commit in zip(trees, (moved.old[1], moved.new[1]), strict=True):
             pinned = source.model_copy(update={"commit": commit, "tag": None})
             place_pristine(pinned, tree, hand.settings, runner=hand.runner, told=hand.told)
             found.append(read_upstream(recipe, tree, texts))
         changes = upstream_changes(recipe, found[0], found[1], texts)
-    return Bumped(text=moved.text, old=moved.old, new=moved.new, remarks=(*moved.remarks, *changes))
+        text, left = move_crates(moved.text, recipe, *trees)
+    return replace(moved, text=text, remarks=(*moved.remarks, *changes, *left))

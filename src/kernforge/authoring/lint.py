@@ -15,11 +15,13 @@ from pathlib import Path
 
 from kernforge.arch import Arch, format_archs
 from kernforge.authoring.buildfiles import (
+    all_calls,
     cached_options,
     declared,
     direct_populations,
     fetchings,
     mentioned,
+    mentioned_in,
     near_option,
     options,
     read_build_files,
@@ -29,7 +31,7 @@ from kernforge.authoring.cmakescan import Download
 from kernforge.binary.facts import Library, State
 from kernforge.errors import SourceError
 from kernforge.recipe.matrix import targets
-from kernforge.recipe.model import LEVELS, ArchiveSource, GitSource, Recipe
+from kernforge.recipe.model import ArchiveSource, CargoSource, GitSource, Recipe
 from kernforge.source.edits import apply_edits
 from kernforge.source.patches import apply_series
 
@@ -62,13 +64,12 @@ class Remark:
 def lint_recipe(recipe: Recipe) -> tuple[Remark, ...]:
     """Everything that the recipe alone shows.
 
-    Words: ``unconfirmed``, ``ref-moving``, ``verify-level``, ``verify-less``, ``loader-less``,
+    Words: ``unconfirmed``, ``ref-moving``, ``verify-less``, ``loader-less``,
     ``patch-version``.
     """
     return (
         *_unconfirmed(recipe),
         *_moving(recipe),
-        *_weak_level(recipe),
         *_less_than_target(recipe),
         *_loaders(recipe),
         *_patch_versions(recipe),
@@ -88,13 +89,6 @@ def _moving(recipe: Recipe) -> Iterator[Remark]:
             )
             hint = "name the archive of a commit or a release"
             yield Remark(word="ref-moving", place=f"sources.{name}.archive", text=text, hint=hint)
-
-
-def _weak_level(recipe: Recipe) -> Iterator[Remark]:
-    if LEVELS.index(recipe.verify.require) < LEVELS.index("imports") and recipe.verify.imports:
-        text = f"requires {recipe.verify.require!r}, so what verify.import names need not import"
-        hint = "write imports, or leave verify.import out"
-        yield Remark(word="verify-level", place="verify.require", text=text, hint=hint)
 
 
 def _has_own_way(recipe: Recipe) -> bool:
@@ -167,9 +161,10 @@ def lint_tree(recipe: Recipe, files: Mapping[str, str]) -> tuple[Remark, ...]:
     """What the build files would fetch by themselves, and what of it no source answers.
 
     Words: ``download-unanswered``, ``populate-direct``, ``download-nested``,
-    ``submodule-left-out``.
+    ``submodule-left-out``, ``cuda-version-unset``.
     """
     return (
+        *_cuda_version(recipe, files),
         *_unanswered(recipe, files),
         *_direct(files),
         *_nested(files),
@@ -187,6 +182,21 @@ def _unanswered(recipe: Recipe, files: Mapping[str, str]) -> Iterator[Remark]:
         hint = f"add a source with fetchcontent: {each.name}"
         place = f"{each.file}:{each.line}"
         yield Remark(word="download-unanswered", place=place, text=text, hint=hint)
+
+
+def _cuda_version(recipe: Recipe, files: Mapping[str, str]) -> Iterator[Remark]:
+    """The project compares CUDA_VERSION, and neither it nor the recipe sets one."""
+    passed = dict(recipe.build.cmake).get("CUDA_VERSION")
+    own = [pair for pair in all_calls(files) if pair[0].startswith(f"{recipe.main_source}/")]
+    if passed or any(call.name == "set" and "CUDA_VERSION" in call.arguments for _, call in own):
+        return
+    for path, call in own:
+        if call.name in {"if", "elseif"} and "CUDA_VERSION" in mentioned_in(call):
+            text = "compares CUDA_VERSION, and nothing sets it: every comparison is then false"
+            hint = 'write CUDA_VERSION: "{cuda}" in build.cmake'
+            place = f"{path}:{call.line}"
+            yield Remark(word="cuda-version-unset", place=place, text=text, hint=hint)
+            return
 
 
 def _moves(each: Download) -> str:
@@ -239,7 +249,8 @@ def lint_sources(
         for name, tree in trees.items()
         for path, text in read_build_files(tree).items()
     }
-    whole = {name for name, _ in recipe.sources} <= trees.keys()
+    needed = {name for name, source in recipe.sources if not isinstance(source, CargoSource)}
+    whole = needed <= trees.keys()
     known = lint_options(recipe, files, cache) if whole else ()
     return (*lint_tree(recipe, files), *known)
 

@@ -8,6 +8,7 @@ same kernel has another name in a library made for other archs.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from kernforge.binary.demangle import demangle
 
@@ -30,6 +31,7 @@ def plain_name(name: str) -> str:
     return _SPACE.sub(_without_archs, name)
 
 
+@lru_cache(maxsize=1 << 14)
 def family(name: str) -> str:
     """What a kernel is an instance of: its C++ name without parameters and most arguments.
 

@@ -78,6 +78,8 @@ def fixed_environment(
     if job.target.torch is not None:
         ours["TORCH_CUDA_ARCH_LIST"] = format_archs(torch_archs(job.target.archs))
         ours["TORCH_NO_COMPILER_WRAPPER"] = "1"
+        # no cache takes nvcc's dependency flags, and a resumed build has the same sources
+        ours["TORCH_EXTENSION_SKIP_NVCC_GEN_DEPENDENCIES"] = "1"
     if isinstance(job.recipe.version, str):
         ours |= dict.fromkeys(_VERSION_KEYS, job.recipe.version)
     theirs = {
@@ -99,12 +101,9 @@ def torch_archs(archs: tuple[Arch, ...]) -> tuple[Arch, ...]:
 
 _VERSION_KEYS = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PBR_VERSION", "PDM_BUILD_SCM_VERSION")
 """What tells setuptools-scm and its kin (hatch-vcs, scikit-build-core's provider) the version."""
-PARALLEL_KEYS = frozenset({"CMAKE_BUILD_PARALLEL_LEVEL", "MAX_JOBS", "NVCC_THREADS"})
-
-
-def parallel_environment(jobs: int) -> tuple[tuple[str, str], ...]:
-    """The variables that set parallelism; they never enter a key."""
-    return (("CMAKE_BUILD_PARALLEL_LEVEL", str(jobs)), ("MAX_JOBS", str(jobs)))
+PARALLEL_KEYS = frozenset(
+    {"CMAKE_BUILD_PARALLEL_LEVEL", "MAX_JOBS", "NVCC_THREADS", "CARGO_BUILD_JOBS"}
+)
 
 
 def fetch_content(job: Job) -> tuple[tuple[str, str], ...]:

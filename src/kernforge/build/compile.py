@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
-from kernforge.build.backend import parallel_environment
-from kernforge.build.failures import Failure, classify, first_complaint, progress
+from kernforge.build.backend import BackendCall
+from kernforge.build.compilecache import Counts, read_counts
+from kernforge.build.effort import (
+    LIVE,
+    STATISTICS,
+    Effort,
+    fill_parallel,
+    parallel_environment,
+    steward_order,
+)
+from kernforge.build.failures import (
+    Failure,
+    classify,
+    first_complaint,
+    is_complaint,
+    own_words,
+    progress,
+)
 from kernforge.build.ledger import Record, read_ledger, unexplained_objects, unseen_nvcc
+from kernforge.build.live import steps_of
+from kernforge.build.memory import limited
 from kernforge.build.plan import Plan
 from kernforge.build.workspace import Workspace, run_inside
 from kernforge.errors import CacheError, CompileError
@@ -25,20 +45,33 @@ _MENTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What a compile left: the backend's wheel and one record a compiler call."""
+    """What a compile left: the wheel, one record a compiler call, the compile cache's counts."""
 
     wheel: Path
     records: tuple[Record, ...]
+    counts: Counts
 
 
 def _shown(lines: list[str]) -> tuple[str, ...]:
-    """The lines worth reading: from the first complaint on, else the end."""
+    """The lines worth reading: from the first complaint to where ninja gives up, else the end.
+
+    Left out are the steps that went well beside it, and the command, which fills a screen.
+    """
     start = first_complaint(lines)
     if start is None:
         return tuple(_cut(line) for line in lines[-_TAIL:])
-    start = max(0, start - 2)
-    rest = [] if len(lines) <= start + _TAIL else ["..."]
-    return tuple(_cut(line) for line in [*lines[start : start + _TAIL], *rest])
+    if lines[start].startswith("FAILED:"):
+        command = not any(map(is_complaint, lines[start + 1 : start + 2]))
+        told = [lines[start], *lines[start + 1 + command :]]
+    else:
+        told = lines[max(0, start - 2) :]
+    told = [line for line in takewhile(_before_end, told) if steps_of(line) is None]
+    rest = [] if len(told) <= _TAIL else ["..."]
+    return tuple(_cut(line) for line in [*told[:_TAIL], *rest])
+
+
+def _before_end(line: str) -> bool:
+    return not line.startswith("ninja: build stopped")
 
 
 def _cut(line: str) -> str:
@@ -86,7 +119,8 @@ def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileErr
         )
     found = classify(lines, records, cuda=plan.job.target.cuda)
     end = f"signal {-status if status < 0 else status - 128}" if not 0 < status < 129 else status
-    what = _cut(found.text) if found else f"the backend ended with {end}"
+    plain = own_words(records, lines) or f"the backend ended with {end}"
+    what = _cut(found.text if found else plain)
     return CompileError(
         found.word if found else "compile-failed",
         f"{plan.job.id}: {what}; {progress(records)}; log: {log}",
@@ -95,16 +129,57 @@ def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileErr
     )
 
 
-def compile_wheel(plan: Plan, space: Workspace, sink: Sink, *, jobs: int, runner: Runner) -> Built:
-    """Run the backend and return what it built.
+def stewarded(space: Workspace, call: BackendCall, order: Path) -> BackendCall:
+    """A call that the steward runs by an order in the folder of our programs."""
+    layout = space.layout
+    steward = (layout.at("env/bin/python"), "-I", "-S", layout.at("shim/steward.py"))
+    return replace(call, argv=(*steward, layout.at("shim", order.name), *call.argv))
+
+
+def give_order(space: Workspace, effort: Effort, name: str = "order.json") -> Path:
+    """Write what the steward is told into the folder of our programs."""
+    bound = space.world.sandbox.bwrap is not None
+    order = space.folder("shim") / name
+    text = json.dumps(steward_order(effort, space.layout, bound=bound))
+    order.write_text(text, encoding="utf-8")
+    for left in (LIVE, STATISTICS):
+        (space.folder("ledger") / left).unlink(missing_ok=True)
+    return order
+
+
+def read_statistics(space: Workspace) -> Counts:
+    """The counts of the compile cache's server of the last run; zeros where there was none."""
+    path = space.folder("ledger") / STATISTICS
+    return read_counts(path.read_bytes()) if path.is_file() else Counts()
+
+
+def _parallel(call: BackendCall, effort: Effort) -> BackendCall:
+    argv = tuple(fill_parallel(word, effort) for word in call.argv)
+    env = tuple((key, fill_parallel(value, effort)) for key, value in call.env)
+    return replace(call, argv=argv, env=(*env, *parallel_environment(effort)))
+
+
+def compile_wheel(
+    plan: Plan, space: Workspace, sink: Sink, *, effort: Effort, runner: Runner
+) -> Built:
+    """Run the backend under its steward and return what it built.
+
+    Args:
+        plan: what is built.
+        space: where.
+        sink: hears the backend.
+        effort: what this run may use.
+        runner: starts it.
 
     Raises:
         CompileError: ``compile-failed`` or the class that `failures` gives it, ``timeout``,
             ``wheel-count`` or ``object-unexplained``.
         CacheError: ``disk-full``.
     """
-    call = replace(plan.call, env=(*plan.call.env, *parallel_environment(jobs)))
-    status = run_inside(space, call, sink, runner=runner)
+    order = give_order(space, effort)
+    call = stewarded(space, _parallel(plan.call, effort), order)
+    with limited(effort.budget.hard) as group:
+        status = run_inside(space, call, sink, runner=runner, group=group)
     if status == KILLED_FOR_TIME:
         raise CompileError(
             "timeout",
@@ -127,4 +202,4 @@ def compile_wheel(plan: Plan, space: Workspace, sink: Sink, *, jobs: int, runner
             f"{plan.job.id}: {strange[0]!r} was compiled past the shim ({len(strange)} in all)",
             hint="the project calls a compiler by its own path; patch that call out",
         )
-    return Built(wheel=wheels[0], records=records)
+    return Built(wheel=wheels[0], records=records, counts=read_statistics(space))

@@ -14,7 +14,11 @@ from kernforge.arch import cuda_problem, parse_arch
 from kernforge.build.ledger import Record
 from kernforge.errors import RecipeError
 
-_PROBES = ("CMakeScratch", "CompilerId", "cmTC_")
+PROBES = ("CMakeScratch", "CompilerId", "cmTC_", "__cmake_determine", "CompilerABI.")
+_MORE_MEMORY = (
+    "it was tried again with nothing beside it: free some memory, name a larger --memory, "
+    "or compile for fewer archs in one call"
+)
 _CRASHES = {139: "signal 11", 134: "signal 6", 136: "signal 8", 132: "signal 4"}
 
 
@@ -89,6 +93,34 @@ _RULES = (
         'set build.cmake CMAKE_POLICY_VERSION_MINIMUM: "3.5", or an older cmake in build.requires',
     ),
     _rule(
+        "cmake-too-old",
+        r"CMake \S+ or higher is required\.\s+You are running version"
+        r'|Policy "CMP\d+" is not known to this version of CMake',
+        "name a newer one in build.requires, as cmake>=4.4, and make the lock again",
+    ),
+    _rule(
+        "requirement-missing",
+        r"ERROR Unmet dependencies",
+        "the project's build-system.requires asks for what the lock does not hold: name it in "
+        "build.requires, or edit that line of pyproject.toml",
+    ),
+    _rule(
+        "rust-too-old",
+        r"requires rustc \S+ or newer|rustc \S+ is not supported by the following package"
+        r"|lock file version \S+ (?:requires|was found, but)",
+        "put a newer Rust first on PATH; Debian 12 has 1.63, rustup installs today's",
+    ),
+    _rule(
+        "crate-missing",
+        r"no matching package named `[^`]+` found|failed to select a version for the requirement",
+        "crates come from the pinned Cargo.lock alone: does this Cargo.toml belong to it?",
+    ),
+    _rule(
+        "network-wanted",
+        r"spurious network error|Unable to update registry|failed to get `[^`]+` as a dependency",
+        "builds have no network: pin the crates by a source of kind cargo",
+    ),
+    _rule(
         "network-wanted",
         r"directory for dependency \S+ to already be populated",
         "builds have no network: make that dependency a source of the recipe (fetchcontent)",
@@ -106,7 +138,7 @@ _RULES = (
         r"\bKilled\b.*(?:cicc|cc1plus|ptxas|nvcc)|fatal error: Killed signal|died due to signal 9\b"
         r"|virtual memory exhausted|Cannot allocate memory|out of memory allocating"
         r"|catastrophic error: out of memory|std::bad_alloc|Memory allocation failure",
-        "run fewer compiles at once: --jobs 1",
+        _MORE_MEMORY,
     ),
     _rule(
         "compiler-crash",
@@ -114,16 +146,32 @@ _RULES = (
         "a fault of the compiler: try another CUDA release or arch",
     ),
 )
-_OF_PROJECTS = frozenset({"gpu-wanted", "torch-arch-unknown", "cmake-policy", "network-wanted"})
+_OF_PROJECTS = frozenset(
+    {
+        "gpu-wanted",
+        "torch-arch-unknown",
+        "cmake-policy",
+        "cmake-too-old",
+        "requirement-missing",
+        "rust-too-old",
+        "crate-missing",
+        "network-wanted",
+    }
+)
 _ARCH = re.compile(r"Unsupported gpu architecture '(?:sm|compute)_(\d+)(\d)([af]?)'")
 _LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.IGNORECASE)
+
+
+def is_probe(record: Record) -> bool:
+    """Whether a call is a question of the build system to the compiler, no part of the build."""
+    names = " ".join((*record.sources, record.output or "", record.cwd))
+    return any(probe in names for probe in PROBES)
 
 
 def first_failed(records: Iterable[Record]) -> Record | None:
     """The first call that failed and was no probe of the build system."""
     for record in records:
-        names = " ".join((*record.sources, record.output or "", record.cwd))
-        if record.exit and not record.nested and not any(probe in names for probe in _PROBES):
+        if record.exit and not record.nested and not is_probe(record):
             return record
     return None
 
@@ -159,7 +207,7 @@ def _by_record(record: Record | None) -> Failure | None:
         return None
     what = f"{record.tool} on {', '.join(record.sources) or record.output}"
     if record.exit == 137:
-        hint = "most likely for memory: run fewer compiles at once (--jobs 1)"
+        hint = f"most likely for memory; {_MORE_MEMORY}"
         return Failure(word="out-of-memory", text=f"{what} was killed (signal 9)", hint=hint)
     if record.exit in _CRASHES:
         hint = "a fault of the compiler: try another CUDA release or arch"
@@ -174,13 +222,21 @@ def _by_record(record: Record | None) -> Failure | None:
 def _by_words(
     lines: Sequence[str], rules: Sequence[_Rule], *, where: str, cuda: str
 ) -> Failure | None:
-    for line in lines:
+    for number, line in enumerate(lines):
         if found := _unsupported(line, where, cuda):
             return found
         for rule in rules:
             if rule.pattern.search(line):
-                return Failure(word=rule.word, text=f"{line.strip()}{where}", hint=rule.hint)
+                said = _with_what_follows(lines, number)
+                return Failure(word=rule.word, text=f"{said}{where}", hint=rule.hint)
     return None
+
+
+def _with_what_follows(lines: Sequence[str], number: int) -> str:
+    """A line, and the next one where it ends by announcing it: a headline alone says nothing."""
+    said = lines[number].strip()
+    after = lines[number + 1].strip() if said.endswith(":") and number + 1 < len(lines) else ""
+    return f"{said} {after}".strip()
 
 
 def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> Failure | None:
@@ -205,9 +261,35 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     return _by_words(lines, _RULES, where="", cuda=cuda)
 
 
+def own_words(records: Iterable[Record], lines: Sequence[str]) -> str | None:
+    """The first failed call told by its first error, or by its end where it said none.
+
+    None where no call failed but those of files elsewhere: by these a project asks what a compiler
+    can do.
+    """
+    record = first_failed(r for r in records if not _what(r).startswith("/"))
+    if record is None:
+        return None
+    what = _what(record)
+    for line in lines:
+        _, found, after = line.partition(what.rpartition("/")[2])
+        if found and is_complaint(after) and not line.startswith("FAILED:"):
+            return f"{record.tool} on {what}{after}"
+    return f"{record.tool} on {what} ended with {record.exit}"
+
+
+def _what(record: Record) -> str:
+    return (*record.sources, record.output or record.tool)[0]
+
+
 def first_complaint(lines: Sequence[str]) -> int | None:
     """Index of the first line that complains, or None: the end of a log rarely holds the cause."""
-    return next((number for number, line in enumerate(lines) if _LOUD.search(line)), None)
+    return next((number for number, line in enumerate(lines) if is_complaint(line)), None)
+
+
+def is_complaint(line: str) -> bool:
+    """Whether a line speaks of an error."""
+    return bool(_LOUD.search(line))
 
 
 def progress(records: Iterable[Record]) -> str:

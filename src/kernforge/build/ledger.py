@@ -59,7 +59,10 @@ class Record:
         start: seconds since 1970.
         seconds: wall time, the shim's own included.
         user_seconds: processor time of the compiler and all its children.
+        waited: seconds until the steward let it in, no part of ``seconds``.
         max_rss_kib: memory of the largest single process of the call, in KiB.
+        peak_kib: the most that all its processes took together, in KiB; None where nobody looked.
+        cache: what the compile cache answered: hit, part or miss; None where it was not asked.
         exit: exit code; 128+n for signal n; 96 where the policy refused the call.
         nested: whether another compiler of the ledger made this call.
     """
@@ -80,6 +83,9 @@ class Record:
     seconds: float
     user_seconds: float
     max_rss_kib: int
+    waited: float
+    peak_kib: int | None
+    cache: str | None
     exit: int
     nested: bool
 

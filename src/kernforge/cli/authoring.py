@@ -140,7 +140,8 @@ def lint_command(
         remarks = lint(find_recipe(where, name), hand, sources=sources)
         answers.append({"recipe": name, "remarks": _remark_documents(remarks)})
         if not as_json:
-            click.echo("\n".join([f"{name}: {len(remarks)} remarks", *_remark_lines(remarks)]))
+            head = f"{name}: {len(remarks)} remark{'' if len(remarks) == 1 else 's'}"
+            click.echo("\n".join([head, *_remark_lines(remarks)]))
     if as_json:
         click.echo(dump(answers))
 

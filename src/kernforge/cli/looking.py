@@ -1,4 +1,4 @@
-"""Commands that only look: list, show, verify, schema."""
+"""Commands that only look: list, show, schema."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from typing import Any
 import click
 import yaml
 
-from kernforge.arch import Device, parse_device
-from kernforge.binary.wheel import read_wheel
-from kernforge.cli.choice import FindPlace, blaming, find_recipe
+from kernforge.cli.choice import FindPlace, find_recipe
 from kernforge.cli.output import json_option, say
-from kernforge.errors import KernforgeError, VerifyError
+from kernforge.errors import KernforgeError
 from kernforge.recipe.load import find_recipes
 from kernforge.recipe.matrix import expand
 from kernforge.recipe.schema import reference_text, schema_text
-from kernforge.report.documents import verdict_document
 from kernforge.report.errors import dump, error_documents, error_text
-from kernforge.report.terminal import verdict_text
-from kernforge.verify.policy import Rules, Verdict, judge
 
 
 @click.command("list")
@@ -59,54 +54,6 @@ def show(place: FindPlace, name: str, *, as_json: bool) -> None:
     data = find_recipe(place(), name).to_dict()
     text = dump([data]) if as_json else yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     click.echo(text.rstrip())
-
-
-def _judged(wheel: Path, devices: tuple[Device, ...], rules: Rules) -> Verdict:
-    if not wheel.is_file():
-        raise VerifyError("wheel-missing", f"{str(wheel)!r} is no file", hint="name a .whl file")
-    facts = read_wheel(wheel)
-    for finding in facts.findings:
-        if finding.word == "archive-garbled":
-            raise VerifyError("wheel-unreadable", f"{str(wheel)!r} is no wheel: {finding.text}")
-    return judge(facts.libraries, devices, rules, facts.findings)
-
-
-@click.command()
-@click.argument("wheels", nargs=-1, required=True, metavar="WHEEL...")
-@click.option("--device", "devices", multiple=True, required=True, metavar="X.Y",
-              help="A GPU by its compute capability, as 12.0; may be given again.")  # fmt: skip
-@click.option("--allow-jit", is_flag=True, help="Let PTX count as code.")
-@json_option
-@click.pass_obj
-def verify(
-    _place: FindPlace,
-    wheels: tuple[str, ...],
-    devices: tuple[str, ...],
-    *,
-    allow_jit: bool,
-    as_json: bool,
-) -> None:
-    """Say, library by library, whether a wheel holds code for a device. Nothing is executed."""
-    with blaming("--device"):
-        wanted = tuple(dict.fromkeys(parse_device(device) for device in devices))
-    rules = Rules(require="code", allow_jit=allow_jit)
-    answers: list[dict[str, Any]] = []
-    failed = False
-    for name in wheels:
-        try:
-            verdict = _judged(Path(name), wanted, rules)
-        except KernforgeError as error:
-            failed = True
-            answers += error_documents(error, wheel=name)
-            say(error_text(error))
-            continue
-        failed = failed or not verdict.passed
-        answers.append({"wheel": name, **verdict_document(verdict)})
-        if not as_json:
-            click.echo(verdict_text(Path(name).name, verdict))
-    if as_json:
-        click.echo(dump(answers))
-    sys.exit(VerifyError.exit_code if failed else 0)
 
 
 @click.command()

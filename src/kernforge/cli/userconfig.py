@@ -3,16 +3,22 @@
 `kernforge/config.toml` in the user's configuration folder:
 
     indexes = ["https://index.example/simple"]
+    crates = ["https://crates.example/index/"]
 
     [mirrors]
     "https://github.com/" = "https://mirror.example/github/"
 
-Without `indexes`, those of uv's and pip's settings are used.
+    [compile-cache]
+    SCCACHE_REDIS_ENDPOINT = "redis://cache.example:6379"
+
+Without `indexes`, those of uv's and pip's settings are used; without `crates`, the registry that
+cargo's own configuration puts in place of the default one.
 """
 
 from __future__ import annotations
 
 import configparser
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,16 +27,26 @@ from typing import Any
 
 from kernforge.errors import RecipeError
 
+_KEYS = frozenset({"indexes", "mirrors", "crates", "compile-cache"})
+_STORAGE = re.compile(r"(?:SCCACHE|AWS)_[A-Z0-9_]+")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserConfig:
-    """Indexes in the order in which they are asked, and URL prefixes with their replacement.
+    """Where things are fetched.
 
-    An empty index stands for the public one, the client library's own default.
+    Attributes:
+        indexes: package indexes, in the order in which they are asked; an empty one stands for the
+            public one, the client library's own default.
+        mirrors: beginnings of URLs with their replacement.
+        crates: sparse indexes of crate registries, in the order in which they are asked.
+        storage: where machines share their compile cache, in sccache's own words.
     """
 
     indexes: tuple[str, ...]
     mirrors: tuple[tuple[str, str], ...]
+    crates: tuple[str, ...] = ()
+    storage: tuple[tuple[str, str], ...] = ()
 
 
 def _folder(env: Mapping[str, str]) -> Path | None:
@@ -47,9 +63,10 @@ def _own(path: Path) -> dict[str, Any]:
         raise RecipeError("config-invalid", f"{path}: {error}", hint="it is TOML") from error
 
 
-def _texts(value: object, where: str) -> tuple[str, ...]:
+def _texts(own: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = own.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise RecipeError("config-invalid", f"{where}: indexes is a list of addresses")
+        raise RecipeError("config-invalid", f"{where}: {key} is a list of addresses")
     return tuple(value)
 
 
@@ -57,6 +74,19 @@ def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise RecipeError("config-invalid", f"{where}: mirrors maps beginnings of URLs to others")
     return tuple(sorted(value.items()))
+
+
+def _storage(value: object, where: str) -> tuple[tuple[str, str], ...]:
+    named = value if isinstance(value, dict) else {"": ""}
+    texts = all(isinstance(item, str) for item in named.values())
+    if not texts or not all(_STORAGE.fullmatch(name) for name in named):
+        raise RecipeError(
+            "config-invalid",
+            f"{where}: [compile-cache] holds sccache's own settings as text",
+            hint='as SCCACHE_REDIS_ENDPOINT = "redis://cache.example:6379"; AWS_ ones may be '
+            "variables of the environment",
+        )
+    return tuple(sorted(named.items()))
 
 
 def _is_named(word: str) -> bool:
@@ -94,6 +124,29 @@ def _indexes(env: Mapping[str, str], pip_files: tuple[Path, ...]) -> tuple[str, 
     return tuple(dict.fromkeys([*(first or pip_first or [""]), *(more or pip_more)]))
 
 
+def _of_cargo(env: Mapping[str, str]) -> tuple[str, ...]:
+    """The sparse registry that cargo's configuration puts in place of the default one, if any."""
+    home = env.get("CARGO_HOME") or (f"{env['HOME']}/.cargo" if env.get("HOME") else "")
+    for name in ("config.toml", "config") if home else ():
+        try:
+            found = tomllib.loads((Path(home) / name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            continue
+        sources, registries = _table(found, "source"), _table(found, "registries")
+        chosen = "crates-io"
+        for _ in sources:
+            chosen = str(_table(sources, chosen).get("replace-with", chosen))
+        address = _table(sources, chosen).get("registry", _table(registries, chosen).get("index"))
+        if isinstance(address, str) and address.startswith("sparse+"):
+            return (address,)
+    return ()
+
+
+def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = document.get(key)
+    return found if isinstance(found, dict) else {}
+
+
 def read_user_config(env: Mapping[str, str]) -> UserConfig:
     """Read what the user's environment and files say.
 
@@ -106,18 +159,20 @@ def read_user_config(env: Mapping[str, str]) -> UserConfig:
     folder = _folder(env)
     path = folder / "kernforge/config.toml" if folder else None
     own = _own(path) if path else {}
-    if unknown := sorted(own.keys() - {"indexes", "mirrors"}):
+    if unknown := sorted(own.keys() - _KEYS):
         raise RecipeError(
             "config-invalid",
             f"{path}: unknown key {unknown[0]!r}",
-            hint="known: indexes, mirrors",
+            hint=f"known: {', '.join(sorted(_KEYS))}",
         )
     pip_files = [Path("/etc/pip.conf"), Path("/etc/xdg/pip/pip.conf")]
     if folder:
         pip_files += [folder.parent / ".pip/pip.conf", folder / "pip/pip.conf"]
     pip_files += [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
-    named = _texts(own["indexes"], str(path)) if "indexes" in own else ()
+    named = _texts(own, "indexes", str(path))
     return UserConfig(
         indexes=named or _indexes(env, tuple(pip_files)),
         mirrors=_pairs(own.get("mirrors", {}), str(path)),
+        crates=_texts(own, "crates", str(path)) or _of_cargo(env),
+        storage=_storage(own.get("compile-cache", {}), str(path)),
     )

@@ -1,8 +1,11 @@
-"""Stands in front of every compiler call: applies the gencode policy, keeps the ledger.
+"""Stands in front of every compiler call: gencode policy, leave of the steward, ledger.
 
 Runs inside the sandbox as ``PYTHON -I -S shim.py TOOL ARG...``: standard library only, nothing of
 kernforge imported, one file, because its digest is part of the build key. The file that
 KERNFORGE_SHIM_CONFIG names says where the real tools are and what the recipe asks for.
+
+Where the configuration names a steward (``steward.py``), a call that makes something waits for its
+leave, and one that was killed for memory is made once more when the steward says so.
 
 Its own exit codes: 96 the policy refuses the call, 97 no usable configuration, 98 the ledger
 cannot be written, 127 the real tool cannot be started. Else the real tool's; 128+n for signal n.
@@ -20,6 +23,7 @@ import errno
 import json
 import os
 import re
+import select
 import signal
 import stat
 import sys
@@ -89,6 +93,9 @@ _HOST_TOKEN = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re
 _MAX_NESTING = 16
 _HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
 _GRACE = 2  # seconds a stopped compiler gets to clean up
+_MAKES = frozenset({"compile", "device-link", "link"})
+_SAID_LIMIT = 1 << 20  # bytes of a compiler's complaints that are held back until it has ended
+_KILLED = re.compile(rb"signal 9\b|\bKilled\b")  # of nvcc and sccache; of gcc and shells
 
 _HIDDEN = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -388,9 +395,10 @@ class Config:
         archs: requested targets: digits with suffix, and whether PTX is kept.
         by_path: pattern and policy; the first that fits counts.
         default: the policy where none fits.
+        steward: the steward's socket, or None.
     """
 
-    __slots__ = ("archs", "by_path", "default", "ledger", "path", "roots", "tools")
+    __slots__ = ("archs", "by_path", "default", "ledger", "path", "roots", "steward", "tools")
 
     tools: dict[str, str]
     path: str
@@ -399,6 +407,7 @@ class Config:
     archs: list[tuple[str, bool]]
     by_path: list[tuple[str, str]]
     default: str
+    steward: str | None
 
 
 def load_config() -> Config:
@@ -422,6 +431,7 @@ def load_config() -> Config:
         config.archs = [(arch["code"], arch["ptx"]) for arch in gencode["archs"]]
         config.by_path = [(pattern, policy) for pattern, policy in gencode["by_path"]]
         config.default = gencode["default"]
+        config.steward = raw.get("steward")
         version = raw["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Refusal(97, f"{path!r} is no configuration: {error!r}") from None
@@ -445,6 +455,8 @@ class Plan:
         rewritten: whether target options were changed.
         note: a remark for the user.
         refused: exit code where nothing may run, or None.
+        threads: how many compiles nvcc is told to do at once; 0: as many as there are processors.
+        what: the file that it compiles, else the one it makes, for reading.
     """
 
     def __init__(self, kind: str, sources: list[str], outputs: list[str], words: list[str]) -> None:
@@ -459,6 +471,8 @@ class Plan:
         self.rewritten = False
         self.note = ""
         self.refused: int | None = None
+        self.threads: int | None = None
+        self.what = ""
 
 
 def replaced(call: Call, archs: list[tuple[str, bool]]) -> list[Pair]:
@@ -552,6 +566,10 @@ def plan_nvcc(config: Config, words: list[str]) -> Plan:
     if call.kind in {"compile", "link"} and not _places_temporaries(call):
         # names of temporary files reach the object, and those in TMPDIR are random
         plan.words = ["-objtemp", *plan.words]
+    if (call.value("threads") or "").isdigit():
+        plan.threads = int(call.value("threads") or 1)
+        options = parse(plan.words, [(0, 0)] * len(plan.words))
+        plan.words = keep(options, frozenset({"threads"}), os.environ.get("TMPDIR", os.curdir))
     return plan
 
 
@@ -696,20 +714,77 @@ def exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def run(argv: list[str], environment: dict[str, str]) -> tuple[int, float, int]:
-    """Run the real tool below a guard: exit code, user seconds, largest process in KiB."""
+class Run:
+    """What came of one run of a tool.
+
+    Attributes:
+        began: when it began, by the monotonic clock.
+        code: exit code.
+        user: seconds of processor time, all children included.
+        peak: KiB of the largest single process.
+        said: what it wrote to standard error, where that was held back.
+        stopped: whether somebody stopped the shim meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.code = 0
+        self.user = 0.0
+        self.peak = 0
+        self.said = b""
+        self.stopped = False
+
+    @property
+    def killed(self) -> bool:
+        """Whether a process was killed: most likely for memory. A crash is something else."""
+        dead = self.code == 128 + signal.SIGKILL or _KILLED.search(self.said[-4096:])
+        return bool(self.code and not self.stopped and dead)
+
+
+def run(argv: list[str], environment: dict[str, str], held: bool = False) -> Run:
+    """Run the real tool below a guard; ``held`` keeps back what it writes to standard error."""
+    done = Run()
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     shim = os.getpid()
+    life, alive = os.pipe()  # its other end closes with the guard: the tool does not inherit it
+    heard, complaints = os.pipe() if held else (-1, -1)
     guard = os.fork()
     if guard == 0:
-        guard_tool(argv, environment, shim)
-    listen(lambda number, _frame: os.kill(guard, number))
+        guard_tool(argv, environment, shim, complaints)
+    os.close(alive)
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        done.stopped = True
+        os.kill(guard, number)
+
+    listen(stop)
+    if held:
+        os.close(complaints)
+        done.said = collect(heard, life)
+        os.close(heard)
+    os.close(life)
     _, status, usage = os.wait4(guard, 0)
     listen(signal.SIG_IGN)
-    return exit_code(status), usage.ru_utime, usage.ru_maxrss
+    done.code, done.user, done.peak = exit_code(status), usage.ru_utime, usage.ru_maxrss
+    return done
 
 
-def guard_tool(argv: list[str], environment: dict[str, str], shim: int) -> None:
+def collect(heard: int, life: int) -> bytes:
+    """Read a pipe until the guard is gone; what goes on behind it may hold the pipe for longer."""
+    said, ended = b"", False
+    while True:
+        ready = select.select([heard] if ended else [heard, life], [], [], 0 if ended else None)[0]
+        data = os.read(heard, 1 << 16) if heard in ready else b""
+        said += data
+        if len(said) > _SAID_LIMIT:
+            os.write(2, said[:-4096])
+            said = said[-4096:]
+        if not data and (ended or heard in ready):
+            return said
+        ended = ended or life in ready
+
+
+def guard_tool(argv: list[str], environment: dict[str, str], shim: int, complaints: int) -> None:
     """Stand between shim and tool, so that nothing survives a shim that is killed.
 
     nvcc leaves cicc running when it is ended (seen with SIGTERM and SIGKILL); the guard adopts
@@ -720,7 +795,11 @@ def guard_tool(argv: list[str], environment: dict[str, str], shim: int) -> None:
     guard = os.getpid()
     tool = os.fork() if os.getppid() == shim else os._exit(128 + signal.SIGTERM)
     if tool == 0:
+        if complaints >= 0:
+            os.dup2(complaints, 2)
         start_tool(argv, environment, guard)
+    if complaints >= 0:
+        os.close(complaints)
     stopped = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -784,6 +863,61 @@ def append(folder: str, record: dict[str, object]) -> None:
         raise OSError(errno.ENOSPC, "the record was cut short")
 
 
+class Seat:
+    """The steward's leave for one call: asked for, held while the tool runs, given back."""
+
+    def __init__(self, path: str) -> None:
+        import _socket  # noqa: PLC0415 - `socket` takes 4 ms more, and most calls need neither
+
+        self.socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            self.socket.connect(path)
+        except OSError as error:
+            raise Refusal(97, f"the steward does not answer at {path!r}: {error}") from None
+
+    def ask(self, said: dict[str, object]) -> dict[str, object]:
+        """Say something and wait for the answer, however long it takes."""
+        self.socket.sendall(json.dumps(said).encode() + b"\n")
+        data = b""
+        while not data.endswith(b"\n"):
+            more = self.socket.recv(1 << 16)
+            if not more:
+                raise Refusal(97, "the steward has gone")
+            data += more
+        answer: dict[str, object] = json.loads(data)
+        return answer
+
+
+def run_admitted(
+    seat: Seat, plan: Plan, tool: str, argv: list[str], environment: dict[str, str]
+) -> tuple[Run, dict[str, object]]:
+    """Run the tool with the steward's leave, as often as it says; the last run counts."""
+    asked = {
+        "tool": tool,
+        "kind": plan.kind,
+        "what": plan.what,
+        "archs": len(plan.after or ()),
+        "threads": 1 if plan.threads is None else plan.threads,
+    }
+    answer = seat.ask(asked)
+    while True:
+        if plan.threads is not None and isinstance(answer["threads"], int):
+            plan.threads = answer["threads"]
+        whole = [*argv, *threads_of(plan)]
+        own = {**environment, **answer["env"]}  # type: ignore[dict-item]
+        done = run([*answer["wrap"], *whole], own, held=True)  # type: ignore[misc]
+        answer = seat.ask({"exit": done.code, "killed": done.killed, "peak_kib": done.peak})
+        if "end" in answer:
+            os.write(2, done.said)
+            return done, answer
+        complain(f"{plan.what}: ended for want of memory; it is compiled again when there is room")
+
+
+def threads_of(plan: Plan) -> list[str]:
+    """The option that says how many compiles nvcc does at once."""
+    return [] if plan.threads is None else [f"--threads={plan.threads}"]
+
+
 def complain(text: str) -> None:
     """Say one line on standard error."""
     os.write(2, f"kernforge shim: {text}\n".encode("utf-8", "backslashreplace"))
@@ -819,29 +953,38 @@ def execute(config: Config, tool: str, words: list[str]) -> int:
     argv = [config.tools[tool], *plan.words]
     environment = {k: v for k, v in os.environ.items() if k not in _HIDDEN}
     environment.update(PATH=config.path, KERNFORGE_SHIM_DEPTH=str(depth + 1))
-    if plan.refused is None:
-        code, user, peak = run(argv, environment)
-    else:
+    plan.what = relative((plan.sources or plan.outputs or [tool])[0], config.roots)
+    done = Run()
+    ended: dict[str, object] = {}
+    if plan.refused is not None:
         complain(plan.note)
-        code, user, peak = plan.refused, 0.0, 0
+        done.code = plan.refused
+    elif config.steward is not None and depth == 0 and plan.kind in _MAKES:
+        done, ended = run_admitted(Seat(config.steward), plan, tool, argv, environment)
+    else:
+        done = run([*argv, *threads_of(plan)], environment)
+    waited = max(0.0, done.began - clock) if ended else 0.0
     record = {
         **said(plan, config),
         "tool": tool,
-        "outputs": [] if code else results(plan, config, started),
-        "argv": argv,
+        "outputs": [] if done.code else results(plan, config, started),
+        "argv": [*argv, *threads_of(plan)],
         "cwd": os.getcwd(),
         "start": started,
-        "seconds": round(time.monotonic() - clock, 4),
-        "user_seconds": round(user, 4),
-        "max_rss_kib": peak,
-        "exit": code,
+        "seconds": round(time.monotonic() - clock - waited, 4),
+        "waited": round(waited, 4),
+        "user_seconds": round(done.user, 4),
+        "max_rss_kib": done.peak,
+        "peak_kib": ended.get("peak_kib"),
+        "cache": ended.get("cache"),
+        "exit": done.code,
         "nested": depth > 0,
     }
     try:
         append(config.ledger, record)
     except OSError as error:
         raise Refusal(98, f"the ledger cannot be written: {error}") from error
-    return code
+    return done.code
 
 
 def main(words: list[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernforge.pack.purl import pypi_purl, source_address
@@ -24,6 +24,17 @@ _DIGESTS = (("commit", "gitCommit"), ("sha256", "sha256"), ("tree", "kernforgeTr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """Which compile cache a compile had (``none``, ``local`` or ``network``), and its hits."""
+
+    kind: str
+    hits: int
+
+
+NO_CACHE = CacheUse(kind="none", hits=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRun:
     """One run of a build: what of it is in no key.
 
@@ -35,6 +46,7 @@ class BuildRun:
         jobs: how many compiles ran at once.
         tree: hash of the placed and patched sources.
         sandbox: what held: layout, whether the network was cut, and why.
+        compile_cache: what the compile took from a cache of compiles.
     """
 
     build_id: str
@@ -44,6 +56,7 @@ class BuildRun:
     jobs: int
     tree: str
     sandbox: tuple[tuple[str, str | bool], ...]
+    compile_cache: CacheUse = NO_CACHE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +102,7 @@ def provenance_text(wheel: BuiltWheel, job: Job, ingredients: Ingredients, run: 
             "compileSeconds": run.seconds,
             "jobs": run.jobs,
             "sandbox": dict(run.sandbox),
+            "compileCache": asdict(run.compile_cache),
         },
         "resolvedDependencies": [*_sources(job, ingredients), *map(_package, ingredients.pins)],
     }
@@ -103,6 +117,22 @@ def provenance_text(wheel: BuiltWheel, job: Job, ingredients: Ingredients, run: 
         "predicate": {"buildDefinition": definition, "runDetails": details},
     }
     return json.dumps(statement, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def cache_use(statement: bytes) -> CacheUse | None:
+    """What a statement says of a compile cache; None where it says nothing that can be read.
+
+    A statement of a build before there was a cache does not name one.
+    """
+    try:
+        inner = json.loads(statement)["predicate"]["buildDefinition"]["internalParameters"]
+        said = inner.get("compileCache", {"kind": "none", "hits": 0})
+        kind, hits = said["kind"], said["hits"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if not isinstance(kind, str) or type(hits) is not int or hits < 0:
+        return None
+    return CacheUse(kind=kind, hits=hits)
 
 
 def _sources(job: Job, ingredients: Ingredients) -> list[dict[str, Any]]:

@@ -10,7 +10,14 @@ from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
 
-from kernforge.recipe.model import ArchiveSource, GitSource, PathSource, PypiSource, Source
+from kernforge.recipe.model import (
+    ArchiveSource,
+    CargoSource,
+    GitSource,
+    PathSource,
+    PypiSource,
+    Source,
+)
 from kernforge.source.redact import bare_url
 
 _GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[/:]([^/]+)/([^/]+?)(?:\.git)?/?")
@@ -50,5 +57,6 @@ def source_address(name: str, source: Source) -> str:
                 return f"pkg:github/{found[1].lower()}/{found[2].lower()}@{found[3]}"
             local = "://" not in source.archive or source.archive.startswith("file:")
             return generic_purl(name, source.sha256) if local else bare_url(source.archive)
-        case PathSource():
-            return f"pkg:generic/{quote(name, safe='')}"
+        case CargoSource() | PathSource():
+            bare = f"pkg:generic/{quote(name, safe='')}"
+            return f"{bare}@{source.sha256}" if isinstance(source, CargoSource) else bare

@@ -16,7 +16,14 @@ from kernforge.build.plan import Plan
 from kernforge.canonical import canonical_json
 from kernforge.pack.licences import Vendored, installed_licences
 from kernforge.pack.metadata import header
-from kernforge.pack.provenance import BuildRun, BuiltWheel, Ingredients, provenance_text
+from kernforge.pack.provenance import (
+    NO_CACHE,
+    BuildRun,
+    BuiltWheel,
+    CacheUse,
+    Ingredients,
+    provenance_text,
+)
 from kernforge.pack.sbom import PLACE, BillOrder, sbom_text
 from kernforge.pack.wheel import PackOrder, dist_info, final_name
 from kernforge.pipeline.machine import Machine
@@ -99,6 +106,7 @@ def statement(making: Making, wheel: tuple[str, str], build_id: str, meta: dict[
             ("network_cut", sandbox.network_cut),
             ("reason", sandbox.reason),
         ),
+        compile_cache=CacheUse(**meta["compile_cache"]) if "compile_cache" in meta else NO_CACHE,
     )
     ingredients = Ingredients(
         sources=tuple((name, pins) for name, _, pins in _sources(making.plan)),

@@ -12,7 +12,7 @@ from kernforge.errors import SourceError
 from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
 from kernforge.recipe.matrix import Job
-from kernforge.recipe.model import PathSource, Recipe, Source
+from kernforge.recipe.model import CargoSource, PathSource, Recipe, Source
 from kernforge.source.identity import identity
 from kernforge.source.tree import tree_hash
 from kernforge.toolchain.lock import Lock, check_needs, load_lock
@@ -89,16 +89,16 @@ def plan_job(
 
 
 def placing_order(recipe: Recipe) -> tuple[str, ...]:
-    """Names of the sources so that each comes after the one that it is put into.
+    """Names of the sources so that each comes after those that it is put into or read from.
 
     Raises:
         SourceError: ``source-circle``.
     """
-    into = {name: (source.into or "").split("/")[0] for name, source in recipe.sources}
+    before = {name: _before(source) - {name} for name, source in recipe.sources}
     ordered: list[str] = []
-    waiting = list(into)
+    waiting = list(before)
     while waiting:
-        ready = [name for name in waiting if into[name] in {"", name} or into[name] not in waiting]
+        ready = [name for name in waiting if before[name].isdisjoint(waiting)]
         if not ready:
             raise SourceError(
                 "source-circle",
@@ -108,6 +108,12 @@ def placing_order(recipe: Recipe) -> tuple[str, ...]:
         ordered += ready
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
+
+
+def _before(source: Source) -> set[str]:
+    """What is placed before a source: where it is put into, and what holds its Cargo.lock."""
+    paths = [source.into or "", source.cargo if isinstance(source, CargoSource) else ""]
+    return {path.split("/")[0] for path in paths}
 
 
 def _read_source(job: Job, name: str, settings: Settings) -> SourceInput:

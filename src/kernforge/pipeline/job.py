@@ -5,31 +5,35 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernforge.arch import Device
 from kernforge.binary.codec import from_json
 from kernforge.binary.facts import WheelFacts
 from kernforge.build.plan import Plan
 from kernforge.errors import VerifyError
 from kernforge.events import Listener, Note, StageEnded, StageStarted, Waiting
 from kernforge.pipeline.gather import job_lock, plan_job
-from kernforge.pipeline.levels import Trial, judge_levels, kept_levels
+from kernforge.pipeline.judging import (
+    asks_levels,
+    baseline,
+    job_devices,
+    job_rules,
+    whole_verdict,
+)
+from kernforge.pipeline.levels import Trial
 from kernforge.pipeline.machine import Machine, artifact_key, probe_machine
 from kernforge.pipeline.needs import required_jobs
 from kernforge.pipeline.settings import Settings
+from kernforge.pipeline.targets import target_rungs
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
 from kernforge.store.local import Entry, Store
-from kernforge.verify.ladder import Rung, climb, rung
-from kernforge.verify.loaders import loader_faults, simulate
-from kernforge.verify.policy import LEVELS, Rules, Verdict, judge
+from kernforge.verify.policy import LEVELS, Verdict
 
 if TYPE_CHECKING:
-    from kernforge.pipeline.make import Maker
+    from kernforge.pipeline.maker import Maker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,6 @@ class Outcome:
         seconds: that this run took.
         verdict: the judgement, made anew each time.
         sandbox: layout name and, where bubblewrap was not used, why.
-        notes: what a reader of the verdict should know: what was not verified, and why.
     """
 
     job: str
@@ -62,42 +65,6 @@ class Outcome:
     seconds: float
     verdict: Verdict
     sandbox: tuple[str, str]
-    notes: tuple[str, ...] = ()
-
-
-def job_rules(job: Job) -> Rules:
-    """What a recipe demands of its wheel."""
-    verify = job.recipe.verify
-    return Rules(
-        require=verify.require,
-        extensions=tuple((g, None if a == "target" else a) for g, a in verify.extensions),
-        archs=job.target.archs,
-        exact=job.recipe.build.gencode == (("default", "replace"),),
-        allow_jit=verify.allow_jit,
-        required=verify.kernels.required if verify.kernels else (),
-        unjudged=_unjudged(job),
-    )
-
-
-def _unjudged(job: Job) -> tuple[str, ...]:
-    verify = job.recipe.verify
-    demands = {
-        "verify.smoke": verify.smoke,
-        "verify.kernels.accepted_gaps": verify.kernels and verify.kernels.accepted_gaps,
-    }
-    return tuple(name for name, demanded in demands.items() if demanded)
-
-
-def _asks_levels(job: Job, machine: Machine) -> bool:
-    """Whether links and imports are judged: required, or imports named and a sandbox at hand."""
-    verify = job.recipe.verify
-    possible = bool(verify.imports) and machine.sandbox.bwrap is not None
-    return verify.require != LEVELS[0] or possible
-
-
-def job_devices(job: Job) -> tuple[Device, ...]:
-    """The devices that a job's archs are first of all meant for."""
-    return tuple(sorted({arch.device for arch in job.target.archs}))
 
 
 def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener) -> Outcome:
@@ -108,6 +75,7 @@ def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener)
             :func:`demand`.
     """
     began = time.monotonic()
+    rules = job_rules(job, baseline(job, settings))  # its faults are told before anything is built
     plan = plan_job(job, settings)
     machine = probe_machine(job, settings, runner=runner)
     if machine.sandbox.layout.name != "kf":
@@ -128,22 +96,28 @@ def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener)
     def make() -> Maker:
         return _levels_maker(plan, settings, runner=runner, listen=listen)
 
-    levels = _levels(job, machine, entry, store, make)
-    outcome = _outcome(plan, machine, entry, levels, cached=cached)
-    return replace(outcome, seconds=time.monotonic() - began)
+    trial = job_trial(job, entry, plan.recipe_key)
+    asked = asks_levels(trial, job.recipe.verify.require, machine)
+    levels = target_rungs(trial, machine, store, make) if asked else ()
+    verdict = whole_verdict(trial, rules, levels, job, settings)
+    outcome = _outcome(trial, job, machine, entry, verdict)
+    return replace(outcome, cached=cached, seconds=time.monotonic() - began)
 
 
 def _made(
     plan: Plan, machine: Machine, settings: Settings, *, runner: Runner, listen: Listener
 ) -> tuple[Entry, bool]:
-    from kernforge.pipeline.make import Maker, make_artifact  # noqa: PLC0415 - a hit needs none of it
+    from kernforge.pipeline.compiling import follow  # noqa: PLC0415 - a hit needs none of it
+    from kernforge.pipeline.make import make_artifact  # noqa: PLC0415 - likewise
+    from kernforge.pipeline.maker import Maker  # noqa: PLC0415 - likewise
 
     store, key = Store(settings.cache), artifact_key(plan, machine)
 
     def waiting(owner: str, seconds: float) -> None:
         listen(Waiting(what=f"the build of {plan.job.id}", owner=owner, seconds=seconds))
 
-    with store.lock(key, waiting=waiting):
+    meanwhile = follow(store, plan, machine, listen)
+    with store.lock(key, waiting=waiting, meanwhile=meanwhile):
         known = store.get("artifact", key, told=lambda _text: None)
         if known is not None:
             return known, True
@@ -199,33 +173,38 @@ def required_wheels(
     return tuple(wheels)
 
 
-def _outcome(
-    plan: Plan, machine: Machine, entry: Entry, levels: tuple[Rung, ...], *, cached: bool
-) -> Outcome:
-    meta, job = entry.facts(), plan.job
-    wheel = next(file for file in entry.files if file.name == meta["wheel"])
-    facts = _facts(entry)
-    devices, rules = job_devices(job), job_rules(job)
-    chosen = simulate(job.recipe.verify.loaders, facts.libraries, devices)
-    code = rung(LEVELS[0], devices, loader_faults(chosen, allow_jit=rules.allow_jit))
-    verdict = judge(facts.libraries, devices, rules, facts.findings)
-    higher = [step for step in levels if _above(rules.require, step)]
-    notes = [note for step in levels for note in step.notes]
-    notes += [f"{step.level}: {fault.text}" for step in higher for fault in step.faults]
-    steps = [replace(step, faults=()) if step in higher else step for step in levels]
+def job_trial(job: Job, entry: Entry, recipe_key: str) -> Trial:
+    """The trial of an artifact of the store, for its own job.
+
+    Raises:
+        VerifyError: ``facts-invalid``.
+    """
+    name = entry.facts()["wheel"]
+    return Trial(
+        wheel=entry.path / name,
+        sha256=next(file.sha256 for file in entry.files if file.name == name),
+        facts=_facts(entry),
+        devices=job_devices(job),
+        imports=job.recipe.verify.imports,
+        python=job.target.python,
+        torch=job.target.torch is not None,
+        target=recipe_key,
+    )
+
+
+def _outcome(trial: Trial, job: Job, machine: Machine, entry: Entry, verdict: Verdict) -> Outcome:
     return Outcome(
         job=job.id,
         key=entry.key,
-        recipe_key=plan.recipe_key,
-        wheel=entry.path / wheel.name,
-        sha256=wheel.sha256,
-        size=wheel.size,
-        cached=cached,
-        build_id=meta["build_id"],
+        recipe_key=trial.target,
+        wheel=trial.wheel,
+        sha256=trial.sha256,
+        size=next(file.size for file in entry.files if file.name == trial.wheel.name),
+        cached=False,
+        build_id=entry.facts()["build_id"],
         seconds=0.0,
-        verdict=climb(verdict, (code, *steps)),
+        verdict=verdict,
         sandbox=(machine.sandbox.layout.name, machine.sandbox.reason),
-        notes=tuple(notes),
     )
 
 
@@ -237,41 +216,10 @@ def _facts(entry: Entry) -> WheelFacts:
 
 
 def _levels_maker(plan: Plan, settings: Settings, *, runner: Runner, listen: Listener) -> Maker:
-    from kernforge.pipeline.make import job_maker  # noqa: PLC0415 - a hit needs none of it
+    from kernforge.pipeline.maker import job_maker  # noqa: PLC0415 - a hit needs none of it
 
     wheels = required_wheels(plan.job, settings, runner=runner, listen=listen)
     return job_maker(plan, settings, runner=runner, listen=listen, wheels=wheels)
-
-
-def _levels(
-    job: Job, machine: Machine, entry: Entry, store: Store, make: Callable[[], Maker]
-) -> tuple[Rung, ...]:
-    """The levels above `code`, where they are asked for: kept ones, else judged now."""
-    if not _asks_levels(job, machine):
-        return ()
-    name = entry.facts()["wheel"]
-    trial = Trial(
-        job=job,
-        wheel=entry.path / name,
-        wheel_sha256=next(file.sha256 for file in entry.files if file.name == name),
-        facts=_facts(entry),
-        devices=job_devices(job),
-    )
-    known = kept_levels(trial, machine, store)
-    if known is not None:
-        return known
-    from kernforge.pipeline.make import ready_environment  # noqa: PLC0415 - a hit needs none of it
-
-    maker = make()
-    environment = ready_environment(maker)
-    with maker.stage("verify") as said:
-        rungs = judge_levels(trial, environment.path, machine, store, runner=maker.runner)
-        said.append(", ".join(step.level for step in rungs))
-    return rungs
-
-
-def _above(required: str, step: Rung) -> bool:
-    return LEVELS.index(step.level) > LEVELS.index(required)
 
 
 def demand(outcome: Outcome) -> None:
@@ -279,7 +227,7 @@ def demand(outcome: Outcome) -> None:
 
     Raises:
         VerifyError: ``verdict-failed``, or ``level-not-verified`` where no fault was found but the
-            required level is one that this version cannot verify.
+            required level was not verified: a GPU, a sandbox or a target is missing.
     """
     verdict = outcome.verdict
     if verdict.passed:
@@ -294,6 +242,16 @@ def demand(outcome: Outcome) -> None:
     raise VerifyError(
         "level-not-verified",
         f"{outcome.job}: the recipe requires {verdict.require!r}, which was not verified",
-        hint=f"the wheel is kept: {outcome.wheel}; a lower verify.require lets the build end well",
-        detail=outcome.notes,
+        hint=_way_out(outcome),
+        detail=verdict.notes,
     )
+
+
+def _way_out(outcome: Outcome) -> str:
+    kept = f"the wheel is kept: {outcome.wheel}"
+    if outcome.verdict.require in LEVELS[3:]:
+        return (
+            f"{kept}, where the GPU is kernforge verify WHEEL --recipe NAME --gpu --report R.json,"
+            " then here: the same with --add R.json"
+        )
+    return f"{kept}; a lower verify.require lets the build end well"

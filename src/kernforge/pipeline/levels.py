@@ -17,33 +17,48 @@ from kernforge.binary.facts import WheelFacts
 from kernforge.canonical import canonical_json, digest
 from kernforge.pipeline.machine import Machine
 from kernforge.process import Runner
-from kernforge.recipe.matrix import Job
 from kernforge.store.local import Entry, Store
+from kernforge.verify.fault import Fault
 from kernforge.verify.ladder import Rung
-from kernforge.verify.policy import Answer, Fault
+from kernforge.verify.policy import Answer
 
-_VERSION = 1
+_VERSION = 2
 _PROBE = Path(__file__).parent.parent / "inside/import_probe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A wheel whose levels are asked for: its facts, its job and its devices."""
+    """A wheel whose levels are asked for, and the target that it must fit.
 
-    job: Job
+    Attributes:
+        wheel: the file.
+        sha256: of the file.
+        facts: what was read from it.
+        devices: the devices asked about.
+        imports: modules that must import.
+        python: the target's Python, as ``3.11``.
+        torch: whether the target has a torch.
+        target: what decides the target's environment: the recipe key.
+    """
+
     wheel: Path
-    wheel_sha256: str
+    sha256: str
     facts: WheelFacts
     devices: tuple[Device, ...]
+    imports: tuple[str, ...]
+    python: str
+    torch: bool
+    target: str = ""
 
     def key(self, machine: Machine) -> str:
         """What decides the answers."""
         return digest(
             {
                 "levels": _VERSION,
-                "wheel": self.wheel_sha256,
-                "imports": list(self.job.recipe.verify.imports),
+                "wheel": self.sha256,
+                "imports": list(self.imports),
                 "devices": [str(device) for device in self.devices],
+                "target": self.target,
                 "probe": sha256(_PROBE.read_bytes()).hexdigest(),
                 "machine": machine.parts,
                 "sandboxed": machine.sandbox.bwrap is not None,
@@ -93,10 +108,10 @@ def kept_levels(trial: Trial, machine: Machine, store: Store) -> tuple[Rung, ...
 def judge_levels(
     trial: Trial, environment: Path, machine: Machine, store: Store, *, runner: Runner
 ) -> tuple[Rung, ...]:
-    """Judge `links` and `imports` in an environment, and keep the answers.
+    """Judge `links` and `imports` in an environment.
 
     Raises:
-        CacheError: they cannot be kept.
+        CacheError: there is no room for what the trial needs.
     """
     from kernforge.verify.linkage import judge_links  # noqa: PLC0415 - a hit needs none of it
     from kernforge.verify.loading import (  # noqa: PLC0415 - likewise
@@ -111,9 +126,9 @@ def judge_levels(
     order = ImportOrder(
         wheel=trial.wheel,
         facts=trial.facts,
-        modules=trial.job.recipe.verify.imports,
-        python=trial.job.target.python,
-        torch=trial.job.target.torch is not None,
+        modules=trial.imports,
+        python=trial.python,
+        torch=trial.torch,
     )
     with store.scratch() as scratch:
         world = ImportWorld(
@@ -124,16 +139,19 @@ def judge_levels(
             scratch=scratch,
         )
         document = probe_imports(order, world, around)
-    rungs = (
+    return (
         judge_links(trial.facts, trial.devices, around),
         judge_imports(document, order, trial.devices),
     )
-    _keep(trial.key(machine), rungs, store)
-    return rungs
 
 
-def _keep(key: str, rungs: tuple[Rung, ...], store: Store) -> Entry:
+def keep_levels(trial: Trial, rungs: tuple[Rung, ...], machine: Machine, store: Store) -> Entry:
+    """Keep the answers for later calls.
+
+    Raises:
+        CacheError: they cannot be kept.
+    """
     with store.scratch() as scratch:
         path = scratch / "levels.json"
         path.write_text(canonical_json([rung_document(r) for r in rungs]), encoding="utf-8")
-        return store.put("levels", key, {path.name: path}, {})
+        return store.put("levels", trial.key(machine), {path.name: path}, {})

@@ -11,9 +11,11 @@ from kernforge.build.workspace import inside_digest
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
+from kernforge.recipe.model import CargoSource
 from kernforge.toolchain.env import find_python
 from kernforge.toolchain.host import Host, Memory, probe_host
 from kernforge.toolchain.hostcuda import HostToolkit, candidates, choose_toolkit
+from kernforge.toolchain.programs import RUST, Wanted, with_programs
 from kernforge.toolchain.sandbox import Sandbox, probe_sandbox
 
 
@@ -30,23 +32,32 @@ class Machine:
     def parts(self) -> dict[str, object]:
         """What of it enters keys."""
         layout = self.sandbox.layout
-        host = dict(self.host.identity)
+        host = dict((*self.host.identity, *self.host.asked))
         if self.toolkit is not None:
             host["toolkit"] = self.toolkit.digest
         return {"host": host, "layout": [layout.name, layout.root], "inside": self.inside}
 
 
+def job_programs(job: Job) -> tuple[str, ...]:
+    """The programs of the host that a job's build calls beside compiler and shell tools."""
+    crates = any(isinstance(source, CargoSource) for _, source in job.recipe.sources)
+    return tuple(dict.fromkeys((*job.recipe.build.programs, *(RUST if crates else ()))))
+
+
 def probe_machine(job: Job, settings: Settings, *, runner: Runner) -> Machine:
-    """Find compiler, interpreter, sandbox and, where the recipe wants it, the host's toolkit.
+    """Find compiler, interpreter, sandbox and what else of the host the recipe wants.
 
     Raises:
-        ToolchainError: as :func:`kernforge.toolchain.host.probe_host`, ``python-missing``, or as
+        ToolchainError: as :func:`kernforge.toolchain.host.probe_host`, ``python-missing``, as
+            :func:`kernforge.toolchain.programs.with_programs`, or as
             :func:`kernforge.toolchain.hostcuda.choose_toolkit`.
     """
     python = job.target.python
     interpreter = find_python(python, current=settings.python, uv=settings.uv, runner=runner)
     memory = Memory(settings.cache / "host")
     host = probe_host(python=interpreter, path=settings.path, memory=memory, runner=runner)
+    wanted = Wanted(programs=job_programs(job), who=job.id, env=settings.fetching.env)
+    host = with_programs(host, wanted, path=settings.path, memory=memory, runner=runner)
     sandbox = probe_sandbox(
         bwrap=settings.bwrap, uid=settings.uid, wanted=settings.sandbox, runner=runner
     )

@@ -6,7 +6,7 @@ from kernforge.build.plan import Plan
 from kernforge.events import Listener
 from kernforge.pipeline.job import required_wheels
 from kernforge.pipeline.machine import artifact_key
-from kernforge.pipeline.make import job_maker, ready_environment
+from kernforge.pipeline.maker import job_maker, ready_environment
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernforge.build.compilecache import CompileCache
 from kernforge.recipe.matrix import Job, lock_name
 from kernforge.source.settings import FetchSettings
 from kernforge.toolchain.lock import Uv
@@ -24,6 +25,11 @@ class Settings:
         sandbox: whether bubblewrap may be used.
         uid: the user's number.
         jobs: how many compiles at once.
+        threads: how many compiles one nvcc call may do at once.
+        memory: bytes that all compiles may take together; None: what is free.
+        compile_cache: the compile cache, or None.
+        no_cache: why there is none though it is wanted; told when something is compiled.
+        fresh: whether a compile that stopped is begun anew.
         fetching: how sources are fetched.
         cuda: what CUDA_HOME and CUDA_PATH say, for `toolkit: host`.
     """
@@ -39,6 +45,11 @@ class Settings:
     jobs: int
     fetching: FetchSettings
     cuda: tuple[str, ...] = ()
+    threads: int = 1
+    memory: int | None = None
+    compile_cache: CompileCache | None = None
+    no_cache: str = ""
+    fresh: bool = False
 
     @property
     def recipes(self) -> Path:

@@ -13,13 +13,15 @@ from kernforge.pipeline.gather import placing_order, read_patches, source_folder
 from kernforge.pipeline.settings import Settings
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
-from kernforge.recipe.model import GitSource, PathSource, Source
+from kernforge.recipe.model import CargoSource, GitSource, PathSource, Source
+from kernforge.source.cargo import check_lock, keep_lock, lock_kept, write_config
 from kernforge.source.edits import apply_edits
 from kernforge.source.fetch import epoch, fetch, place
 from kernforge.source.metadata import make_repository
 from kernforge.source.patches import apply_series
 from kernforge.source.settings import Told
 from kernforge.source.tree import copy_tree, tree_hash
+from kernforge.store.local import Store
 
 
 def fetch_sources(job: Job, settings: Settings, *, runner: Runner, told: Told) -> int:
@@ -29,10 +31,31 @@ def fetch_sources(job: Job, settings: Settings, *, runner: Runner, told: Told) -
         SourceError: a source cannot be had, or is not what the recipe pins.
         CacheError: ``disk-full`` or ``cache-unwritable``.
     """
-    pinned = [s for _, s in job.recipe.sources if not isinstance(s, PathSource)]
-    for source in pinned:
+    sources = dict(job.recipe.sources)
+    count = 0
+    for source in (sources[name] for name in placing_order(job.recipe)):
+        if isinstance(source, PathSource):
+            continue
+        if isinstance(source, CargoSource):
+            _keep_lock(job, source, settings, runner=runner, told=told)
         fetch(source, settings.fetching, runner=runner, told=told)
-    return len(pinned)
+        count += 1
+    return count
+
+
+def _keep_lock(
+    job: Job, source: CargoSource, settings: Settings, *, runner: Runner, told: Told
+) -> None:
+    """Have the lock that names the crates in the cache, from the source that holds it."""
+    if lock_kept(source, settings.fetching):
+        return
+    name, _, path = source.cargo.partition("/")
+    owner = dict(job.recipe.sources)[name]
+    with Store(settings.cache).scratch() as scratch:
+        tree = scratch / "tree"
+        place_pristine(owner, tree, settings, runner=runner, told=told)
+        _change(owner, tree, settings)
+        keep_lock(source, tree / path, settings.fetching)
 
 
 def source_epoch(job: Job, settings: Settings) -> int:
@@ -54,6 +77,10 @@ def place_sources(plan: Plan, into: Path, settings: Settings, *, runner: Runner)
     for name in placing_order(job.recipe):
         source = dict(job.recipe.sources)[name]
         target = into / source_place(job, name)
+        if isinstance(source, CargoSource):
+            owner, _, path = source.cargo.partition("/")
+            check_lock(source, into / source_place(job, owner) / path)
+            write_config(source, settings.fetching, into, source_place(job, name))
         _place_one(plan, name, target, settings, runner)
         _change(source, target, settings)
         _settle_times(target, plan.epoch or DEFAULT_EPOCH)

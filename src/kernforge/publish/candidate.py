@@ -68,12 +68,13 @@ def check_whole(wheel: Path) -> None:
         )
 
 
-def claims_of(verdict: Verdict) -> tuple[Claim, ...]:
-    """What a verdict says of each device."""
+def claims_of(verdict: Verdict, *, expected: bool = False) -> tuple[Claim, ...]:
+    """What a verdict says of each device; ``expected`` where its code was made for another."""
     return tuple(
         Claim(
             device=str(device.device),
             levels=tuple((level, answer.value) for level, answer in device.levels),
+            expected=expected,
         )
         for device in verdict.devices
     )
@@ -88,12 +89,13 @@ def check_verdict(wheel: Path, verdict: Verdict) -> None:
     if verdict.passed:
         return
     faults = tuple(fault.text for fault in verdict.faults)
-    why = faults[0] if faults else "the level is not verified"
+    open_ones = [note for note in verdict.notes if "not verified" in note]
+    why = (*faults, *open_ones, "the level is not verified")[0]
     raise PublishError(
         "wheel-short",
         f"{wheel.name} does not reach {verdict.require!r}: {why}",
-        hint="nothing was published; `kernforge build` shows the whole verdict",
-        detail=faults,
+        hint="nothing was published; `kernforge verify WHEEL --recipe NAME` tells the whole",
+        detail=faults or verdict.notes,
     )
 
 

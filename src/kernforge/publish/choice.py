@@ -1,7 +1,8 @@
 """Which wheel of an index fits a machine, and why each of the others does not. Pure.
 
 Room `publish`. A wheel fits where every GPU of the machine has an answer in the index that reaches
-what its recipe demands, and the driver, torch and Python are those that it was built for.
+what its recipe demands, and the driver, torch and Python are those that it was built for. Code that
+was made for a GPU is preferred to code that is expected to run there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from packaging.version import Version
 from kernforge.errors import PublishError
 from kernforge.publish.listing import Claim, Listed
 
+NO_CUDA = "none"
+"""What stands for the CUDA release of a torch that is built without."""
 _LEVELS = ("code", "links", "imports", "loads", "runs")
 _SUFFIX_SINCE = 9
 
@@ -31,7 +34,8 @@ class Here:
         python: version of the Python that it would be installed into, as ``3.11.7``.
         tags: wheel tags that this Python takes.
         torch: version of the installed torch without its local part, or None.
-        torch_cuda: the CUDA release of that torch, or None where not known.
+        torch_cuda: the CUDA release of that torch; ``none`` where it is built without CUDA; None
+            where that is not known.
     """
 
     devices: tuple[str, ...]
@@ -52,7 +56,13 @@ def _major(version: str) -> int:
 
 
 def _reaches(claim: Claim, require: str) -> bool:
-    return dict(claim.levels).get(require) == "reached"
+    return dict(claim.levels).get(require) in {"reached", "not needed"}
+
+
+def claim_for(wheel: Listed, device: str) -> Claim | None:
+    """What an index says of a wheel on a device; one without device code is alike on all."""
+    alike = next((claim for claim in wheel.claims if not claim.needs_gpu), None)
+    return next((claim for claim in wheel.claims if claim.device == device), alike)
 
 
 def misfits(wheel: Listed, here: Here) -> tuple[str, ...]:
@@ -67,12 +77,11 @@ def misfits(wheel: Listed, here: Here) -> tuple[str, ...]:
 
 
 def _gpu_misfits(wheel: Listed, here: Here) -> list[str]:
-    known = {claim.device: claim for claim in wheel.claims}
     reasons = []
     for device in here.devices:
-        claim = known.get(device)
+        claim = claim_for(wheel, device)
         if claim is None:
-            served = ", ".join(known) or "none"
+            served = ", ".join(known.device for known in wheel.claims) or "none"
             reasons.append(f"serves GPUs {served}, not {device}")
         elif not _reaches(claim, wheel.require):
             reasons.append(f"does not reach {wheel.require!r} on {device}")
@@ -85,7 +94,9 @@ def _cuda_misfits(wheel: Listed, here: Here) -> list[str]:
     reasons = []
     if here.driver is not None and _major(wheel.cuda) > _major(here.driver):
         reasons.append(f"for CUDA {wheel.cuda}, the driver is for {here.driver}")
-    if wheel.torch and here.torch_cuda and _major(wheel.cuda) != _major(here.torch_cuda):
+    if wheel.torch and here.torch_cuda == NO_CUDA:
+        reasons.append(f"for CUDA {wheel.cuda}, torch is built without CUDA")
+    elif wheel.torch and here.torch_cuda and _major(wheel.cuda) != _major(here.torch_cuda):
         reasons.append(f"for CUDA {wheel.cuda}, torch is built for {here.torch_cuda}")
     return reasons
 
@@ -131,10 +142,22 @@ def choose(name: str, wheels: tuple[Listed, ...], here: Here) -> Listed:
 
 def _rank(wheel: Listed, here: Here) -> tuple[object, ...]:
     _, version, _, _ = parse_wheel_filename(wheel.file)
-    reached = [_LEVELS.index(c.reached) for c in wheel.claims
-               if c.device in here.devices and c.reached in _LEVELS]  # fmt: skip
-    level = min(reached, default=-1)
-    return Version(version.public), level, -len(wheel.archs), wheel.published, wheel.file
+    claims = [claim for d in here.devices if (claim := claim_for(wheel, d)) is not None]
+    level = min((_LEVELS.index(c.reached) for c in claims if c.reached in _LEVELS), default=-1)
+    made_for = not any(claim.expected for claim in claims)
+    return Version(version.public), made_for, level, -len(wheel.archs), wheel.published, wheel.file
+
+
+def expected_on(wheel: Listed, here: Here) -> str | None:
+    """What to know of a wheel whose code was made for other GPUs than these; None where it was."""
+    claims = [claim for d in here.devices if (claim := claim_for(wheel, d)) is not None]
+    devices = [claim.device for claim in claims if claim.expected]
+    if not devices:
+        return None
+    return (
+        f"its code is for {' '.join(wheel.archs)} and expected to run on {' and '.join(devices)} "
+        "by NVIDIA's rule of binary compatibility; nobody has tried it there"
+    )
 
 
 def _unknown(name: str, wheels: tuple[Listed, ...]) -> PublishError:

@@ -30,16 +30,26 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What is known of a wheel on one device: each level in order with its answer."""
+    """What is known of a wheel on one device: each level in order with its answer.
+
+    ``expected``: its code was made for another device, and runs on this one by NVIDIA's rule of
+    binary compatibility; nobody has seen it.
+    """
 
     device: str
     levels: tuple[tuple[str, str], ...]
+    expected: bool = False
 
     @property
     def reached(self) -> str | None:
         """The highest level reached, or None."""
         reached = [level for level, answer in self.levels if answer == "reached"]
         return reached[-1] if reached else None
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether the wheel holds device code, so that the device matters at all."""
+        return dict(self.levels).get("code") != "not needed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +167,19 @@ def _listed(entry: Mapping[str, Any]) -> Listed:
             continue
         if not isinstance(value, str):
             raise TypeError(f"{field.name} is no text")
-    claims = tuple(
-        Claim(device=_text(c["device"]), levels=tuple((_text(a), _text(b)) for a, b in c["levels"]))
-        for c in entry["claims"]
-    )
+    claims = tuple(_claim(said) for said in entry["claims"])
     archs = tuple(_text(arch) for arch in entry["archs"])
     wheel = Listed(**{**entry, "claims": claims, "archs": archs})
     _check_forms(wheel)
     return wheel
+
+
+def _claim(said: Mapping[str, Any]) -> Claim:
+    expected = said.get("expected", False)
+    if not isinstance(expected, bool):
+        raise TypeError(f"{expected!r} is no answer")
+    levels = tuple((_text(level), _text(answer)) for level, answer in said["levels"])
+    return Claim(device=_text(said["device"]), levels=levels, expected=expected)
 
 
 def _text(value: object) -> str:

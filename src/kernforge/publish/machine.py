@@ -15,17 +15,18 @@ from kernforge.arch import parse_device
 from kernforge.errors import PublishError
 from kernforge.process import Command, Runner
 from kernforge.publish.choice import Here
+from kernforge.toolchain.gpus import ask_gpus
 
 _SECONDS = 60.0
-_DRIVER = re.compile(r"CUDA (?:UMD )?Version:\s*(\d+\.\d+)")
 _QUESTION = """
 import importlib.metadata as m, importlib.util as u, json, pathlib, re, sys
 torch = cuda = None
 try:
     torch = m.version("torch")
     place = pathlib.Path(m.distribution("torch").locate_file("torch/version.py"))
-    found = re.search(r"^cuda[^=\\n]*=\\s*['\\"]([0-9.]+)", place.read_text(), re.MULTILINE)
-    cuda = found and found[1]
+    line = r"^cuda\\b[^=\\n]*=\\s*(?:['\\"]([0-9.]+)|None)"
+    found = re.search(line, place.read_text(), re.MULTILINE)
+    cuda = found and (found[1] or "none")
 except (m.PackageNotFoundError, OSError):
     pass
 print(json.dumps({"python": sys.version.split()[0], "implementation": sys.implementation.name,
@@ -50,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Python:
-    """What a Python says of itself: version, its torch and that torch's CUDA release."""
+    """What a Python says of itself: version, its torch, that torch's CUDA (``none``: without)."""
 
     version: str
     torch: str | None
@@ -67,7 +68,7 @@ def look(asked: Asked, *, runner: Runner) -> Here:
     env = (("PATH", asked.path), ("LC_ALL", "C.UTF-8"))
     devices, driver = tuple(str(parse_device(d)) for d in asked.devices), None
     if not devices:
-        devices, driver = _gpus(env, runner)
+        devices, driver = _gpus(asked.path, runner)
     found = _python(asked.python, env, runner)
     return Here(
         devices=tuple(dict.fromkeys(devices)),
@@ -79,27 +80,16 @@ def look(asked: Asked, *, runner: Runner) -> Here:
     )
 
 
-def _smi(words: tuple[str, ...], env: tuple[tuple[str, str], ...], runner: Runner) -> str:
-    found = runner.run(Command(argv=("env", "nvidia-smi", *words), env=env), timeout=_SECONDS)
-    if found.returncode != 0:
+def _gpus(path: str, runner: Runner) -> tuple[tuple[str, ...], str | None]:
+    found = ask_gpus(path=path, runner=runner)
+    if found.trouble is not None:
         raise PublishError(
             "gpu-unknown",
-            "No GPU was found: nvidia-smi is not there or does not answer",
+            f"No GPU was found: {found.trouble}",
             hint="name the GPU by its compute capability, as --device 12.0",
-            detail=found.last_lines[-3:],
+            detail=found.detail,
         )
-    return found.text
-
-
-def _gpus(env: tuple[tuple[str, str], ...], runner: Runner) -> tuple[tuple[str, ...], str | None]:
-    lines = _smi(("--query-gpu=compute_cap", "--format=csv,noheader"), env, runner).split("\n")
-    devices = tuple(str(parse_device(line)) for line in lines if line.strip())
-    if not devices:
-        raise PublishError(
-            "gpu-unknown", "nvidia-smi names no GPU", hint="name one, as --device 12.0"
-        )
-    driver = _DRIVER.search(_smi((), env, runner))
-    return devices, driver[1] if driver else None
+    return tuple(str(parse_device(device)) for device in found.devices), found.driver
 
 
 def _python(python: str, env: tuple[tuple[str, str], ...], runner: Runner) -> _Python:

@@ -1,7 +1,8 @@
 """CI that builds a project's jobs: a GitHub workflow, or a Slurm array. Pure text.
 
 Room `publish`. We write no scheduler: others' engines run `kernforge build NAME --job ID` once a
-job. Actions are pinned by commit; a release is made by hand or by a tag.
+job. Actions are pinned by commit; a release is made by a tag. Only sources are taken from earlier
+runs, since every byte of them is checked; no compile is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _CHECKOUT = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0"
 _PYTHON = "actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0"
 _KEEP = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02 # v4.6.2"
 _TAKE = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
+_CACHE = "actions/cache@0057852bfaa89a56745cba8c7296529d2fc39830 # v4.3.0"
 _ATTEST = "actions/attest-build-provenance@a2bbfa25375fe432b6a289bc6b6cd05ecd0c4c32 # v4.1.0"
 
 _WORKFLOW = """\
@@ -51,18 +53,18 @@ jobs:
       - uses: @PYTHON@
         with:
           python-version: "3.11"
-      - name: Tools
-        run: |
-          sudo apt-get update
-          sudo apt-get install --yes --no-install-recommends bubblewrap g++
-          # Ubuntu 24.04 lets programs make user namespaces by profile only
-          sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0
-          python -m pip install .
+@TOOLS@
+      - name: Sources of earlier runs
+        uses: @CACHE@
+        with:
+          path: cache/sources
+          key: ${{ matrix.recipe }}-${{ hashFiles(format('recipes/{0}.yaml', matrix.recipe)) }}
+          restore-keys: ${{ matrix.recipe }}-
       - name: Build
         env:
           RECIPE: ${{ matrix.recipe }}
           JOB: ${{ matrix.job }}
-        run: kernforge build "$RECIPE" --job "$JOB" --out dist
+        run: kernforge build "$RECIPE" --job "$JOB" --no-compile-cache --out dist
       - name: Build again from nothing
         run: kernforge reproduce dist/*.whl
       - uses: @ATTEST@
@@ -86,7 +88,7 @@ jobs:
       - uses: @PYTHON@
         with:
           python-version: "3.11"
-      - run: python -m pip install .
+@TOOLS@
       - uses: @TAKE@
         with:
           path: dist
@@ -101,8 +103,16 @@ jobs:
         env:
           GH_TOKEN: ${{ github.token }}
           TAG: ${{ github.ref_name }}
-        run: gh release create "$TAG" --verify-tag --generate-notes dist/*.whl
+        run: gh release create "$TAG" --verify-tag --generate-notes dist/*
 """
+_TOOLS = """\
+      - name: Tools
+        run: |
+          sudo apt-get update
+          sudo apt-get install --yes --no-install-recommends bubblewrap g++
+          # Ubuntu 24.04 lets programs make user namespaces by profile only
+          sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0
+          python -m pip install ."""
 _RUNNERS = {"linux_x86_64": "ubuntu-24.04", "linux_aarch64": "ubuntu-24.04-arm"}
 
 _SLURM = """\
@@ -132,7 +142,7 @@ def github_workflow(jobs: Iterable[Job]) -> str:
         for job in jobs
     ]
     marks = {"JOBS": "\n".join(rows), "CHECKOUT": _CHECKOUT, "PYTHON": _PYTHON}
-    marks |= {"KEEP": _KEEP, "TAKE": _TAKE, "ATTEST": _ATTEST}
+    marks |= {"KEEP": _KEEP, "TAKE": _TAKE, "ATTEST": _ATTEST, "CACHE": _CACHE, "TOOLS": _TOOLS}
     return _filled(_WORKFLOW, marks)
 
 

@@ -36,7 +36,7 @@ _MEANING = (
     ("loads", "this GPU has loaded every kernel"),
     ("runs", "the smoke test has run on this GPU"),
 )
-_STATES = {"reached": "reached", "failed": "failed"}
+_STATES = {"reached": "reached", "not needed": "reached", "failed": "failed"}
 
 
 def start_page(wheels: tuple[Listed, ...], base_url: str | None) -> str:
@@ -74,8 +74,9 @@ def _head(offered: tuple[Listed, ...], devices: list[str]) -> str:
     return (
         "<header>\n<h1>GPU kernel wheels</h1>\n"
         f"<p>{_count(len(offered), 'wheel')} of {_count(projects, 'project')}. Find your GPU by "
-        "its compute capability (<code>nvidia-smi --query-gpu=name,compute_cap --format=csv"
-        f"</code>), then take the wheel for your CUDA, torch and Python.</p>\n{jump}\n</header>"
+        "its compute capability, as <code>nvidia-smi --query-gpu=name,compute_cap --format=csv"
+        "</code> prints it; then take the wheel for your CUDA, torch and Python.</p>\n"
+        f"{jump}\n</header>"
     )
 
 
@@ -108,8 +109,9 @@ def _card(wheel: Listed, claim: Claim, base_url: str | None) -> str:
     summary = f'<p class="summary">{escape(wheel.summary)}</p>\n' if wheel.summary else ""
     return (
         f"<article>\n<h3>{escape(wheel.project)} <small>{version}</small></h3>\n{summary}"
-        f'<ul class="facts">{chips}</ul>\n{_ladder(claim)}\n'
-        f'<pre tabindex="0">{escape(_command(wheel, base_url))}</pre>\n{_links(wheel)}\n</article>'
+        f'<ul class="facts">{chips}</ul>\n{_ladder(claim, wheel.archs)}\n'
+        f'<pre tabindex="0">{_breakable(_command(wheel, base_url))}</pre>\n'
+        f"{_links(wheel)}\n</article>"
     )
 
 
@@ -117,16 +119,19 @@ def _python(wheel: Listed) -> str:
     return f"built with Python {wheel.python}"
 
 
-def _ladder(claim: Claim) -> str:
+def _ladder(claim: Claim, archs: tuple[str, ...]) -> str:
     steps = []
     for level, answer in claim.levels:
         state = _STATES.get(answer, "unknown")
         steps.append(f'<li class="{state}">{escape(level)}<span> {escape(answer)}</span></li>')
-    said = claim.reached or "nothing"
-    return (
-        f'<div class="level"><p>On {escape(claim.device)} it reaches <b>{escape(said)}</b></p>'
-        f'<ol class="ladder">{"".join(steps)}</ol></div>'
-    )
+    said = f"<b>{escape(claim.reached or 'nothing')}</b>"
+    device, made_for = escape(claim.device), escape(" ".join(archs))
+    text = f"On {device} it reaches {said}"
+    kind = "ladder"
+    if claim.expected:
+        kind = "ladder expected"
+        text = f"On {device} it is expected to reach {said}: its code is for {made_for}"
+    return f'<div class="level"><p>{text}</p><ol class="{kind}">{"".join(steps)}</ol></div>'
 
 
 def _command(wheel: Listed, base_url: str | None) -> str:
@@ -135,6 +140,11 @@ def _command(wheel: Listed, base_url: str | None) -> str:
         f"pip install {wheel.project}=={wheel.version} \\\n"
         f"  --extra-index-url {address}/{wheel.leaf}/"
     )
+
+
+def _breakable(command: str) -> str:
+    """A command that a narrow page breaks where a reader would: around ``==``, ``+`` and ``/``."""
+    return escape(command).replace("==", "==<wbr>").replace("/", "/<wbr>").replace("+", "<wbr>+")
 
 
 def _links(wheel: Listed) -> str:
@@ -161,7 +171,8 @@ def _legend() -> str:
     return (
         '<section class="legend" id="levels">\n<h2>What the levels mean</h2>\n'
         f"<dl>{rows}</dl>\n<p>Each level holds those before it. Below <b>loads</b> no GPU was "
-        "asked: the wheel was read, not run there.</p>\n</section>"
+        "asked: the wheel was read, not run there. <b>Expected</b> is said where code of an older "
+        "GPU of the same generation runs by NVIDIA's rule of binary compatibility.</p>\n</section>"
     )
 
 

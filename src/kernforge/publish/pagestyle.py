@@ -26,6 +26,7 @@ body {
 }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
 header p { max-width: 44rem; color: var(--soft); margin: 0 0 1rem; }
+header code { display: inline-block; }
 code, pre { font-family: ui-monospace, "SFMono-Regular", Menlo, "Liberation Mono", monospace; }
 code { font-size: .88em; overflow-wrap: anywhere; }
 a { color: var(--accent); }
@@ -61,6 +62,8 @@ h3 small { font-weight: 400; font-size: .85em; color: var(--soft); }
 .ladder .reached { background: var(--good); color: var(--good-ink); font-weight: 600; }
 .ladder .failed { background: var(--bad); color: var(--bad-ink); font-weight: 600; }
 .ladder .failed::before { content: "\\2715\\a0"; }
+.ladder.expected .reached { background: none; color: var(--accent);
+  box-shadow: inset 0 0 0 1px var(--accent); }
 .ladder span { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); }
 pre { background: var(--code); border: 1px solid var(--line); border-radius: .4rem;

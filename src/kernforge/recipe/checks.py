@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kernforge.errors import RecipeError
 from kernforge.recipe.fault import Fault, Loc, near_hint
 from kernforge.recipe.matrix import matrix_faults, targets
-from kernforge.recipe.model import Build, Matrix, Publish, Recipe, Verify
+from kernforge.recipe.model import Build, CargoSource, Matrix, Publish, Recipe, Verify
 from kernforge.recipe.template import names_in
 
 WHEEL_TOOLKIT_SINCE = (13, 0)
@@ -26,6 +26,7 @@ class Blocks:
     Attributes:
         name: the recipe's name.
         sources: each source's name and the name in ``into``, where it has one.
+        crates: name of each source of kind ``cargo``, and the path of its Cargo.lock.
         build: or None.
         matrix: or None.
         verify: or None.
@@ -35,6 +36,7 @@ class Blocks:
 
     name: str | None = None
     sources: tuple[tuple[str, str | None], ...] | None = None
+    crates: tuple[tuple[str, str], ...] = ()
     build: Build | None = None
     matrix: Matrix | None = None
     verify: Verify | None = None
@@ -47,6 +49,7 @@ def blocks_of(recipe: Recipe) -> Blocks:
     return Blocks(
         name=recipe.name,
         sources=tuple((name, source.into) for name, source in recipe.sources),
+        crates=tuple((n, s.cargo) for n, s in recipe.sources if isinstance(s, CargoSource)),
         build=recipe.build,
         matrix=recipe.matrix,
         verify=recipe.verify,
@@ -59,10 +62,13 @@ def block_faults(blocks: Blocks) -> tuple[Fault, ...]:
     """Everything that is wrong between and within valid blocks."""
     return (
         *_source_faults(blocks),
+        *_crate_faults(blocks),
         *_matrix_faults(blocks),
         *_torch_faults(blocks),
         *_toolkit_faults(blocks),
+        *_unheard_faults(blocks),
         *_other_faults(blocks),
+        *_verify_faults(blocks),
     )
 
 
@@ -89,6 +95,26 @@ def _source_faults(blocks: Blocks) -> Iterator[Fault]:
             message = f"{into!r} would put the source into itself"
             hint = "name another source first, or leave it out"
             yield _fault(("sources", name, "into"), "recipe-source", message, hint)
+
+
+def _crate_faults(blocks: Blocks) -> Iterator[Fault]:
+    """Crates follow from the lock of another source, and cargo takes them from one folder only."""
+    crates = dict(blocks.crates)
+    names = [name for name, _into in blocks.sources or () if name not in crates]
+    for number, (name, lock) in enumerate(blocks.crates):
+        owner = lock.split("/")[0]
+        if owner not in names:
+            message = f"{lock!r} begins with no other source of this recipe"
+            yield _fault(
+                ("sources", name, "cargo"), "recipe-source", message, near_hint(owner, names)
+            )
+        if number:
+            message = f"is a second source of crates beside {blocks.crates[0][0]!r}"
+            yield _fault(("sources", name), "recipe-source", message, "one Cargo.lock a recipe")
+    if blocks.build is not None and blocks.build.source in crates:
+        message = f"{blocks.build.source!r} holds crates, no project"
+        hint = f"name the one that holds the project: {', '.join(names)}"
+        yield _fault(("build", "source"), "recipe-source", message, hint)
 
 
 def _matrix_faults(blocks: Blocks) -> Iterator[Fault]:
@@ -129,6 +155,14 @@ def _toolkit_faults(blocks: Blocks) -> Iterator[Fault]:
             yield _fault(("matrix", "cuda", index), "recipe-toolkit", message, hint)
 
 
+def _unheard_faults(blocks: Blocks) -> Iterator[Fault]:
+    """CMake variables that no CMake would ever see."""
+    if blocks.build is not None and blocks.build.cmake and blocks.build.backend == "setuptools":
+        hint = "pass what its setup.py reads in env, as CMAKE_ARGS"
+        message = "does nothing where the backend is setuptools"
+        yield _fault(("build", "cmake"), "recipe-value", message, hint)
+
+
 def _other_faults(blocks: Blocks) -> Iterator[Fault]:
     if blocks.build is not None and "default" not in dict(blocks.build.gencode):
         hint = "add default: replace"
@@ -137,7 +171,24 @@ def _other_faults(blocks: Blocks) -> Iterator[Fault]:
         if name == blocks.name:
             hint = "leave it out"
             yield _fault(("requires", index), "recipe-value", "is this recipe itself", hint)
-    for index, loader in enumerate(blocks.verify.loaders if blocks.verify else ()):
+
+
+def _verify_faults(blocks: Blocks) -> Iterator[Fault]:
+    verify = blocks.verify
+    if verify is None:
+        return
+    for index, loader in enumerate(verify.loaders):
         if not loader:
             hint = 'write {"9.0": FILE, default: FILE}'
             yield _fault(("verify", "loaders", index), "recipe-value", "is empty", hint)
+    if verify.device_code:
+        return
+    demands = {
+        "extensions": any(archs != () for _, archs in verify.extensions),
+        "loaders": bool(verify.loaders),
+        "kernels": verify.kernels is not None,
+    }
+    for key, demanded in demands.items():
+        if demanded:
+            message = "demands device code, and verify.device_code is false"
+            yield _fault(("verify", key), "recipe-value", message, "leave one of the two out")

@@ -283,8 +283,12 @@ def expand_text(text: str, target: Target, *, cuda_root: str) -> str:
     ``{cuda}`` is ``13.0``, ``{cuda_major}`` ``13``, ``{torch}`` ``2.14.1``, ``{torch_minor}``
     ``2.14``, ``{python}`` ``3.11``, ``{archs}`` ``9.0;12.0a``, ``{cmake_archs}``
     ``90-real;120a-real``, ``{cuda_root}`` the folder of the CUDA toolkit as the build sees it.
+    ``{jobs}`` and ``{nvcc_threads}`` stay: they are filled when the build runs, and no key knows
+    their values.
     """
     values = {
+        "jobs": "{jobs}",
+        "nvcc_threads": "{nvcc_threads}",
         "cuda_root": cuda_root,
         "cuda": target.cuda,
         "cuda_major": target.cuda.split(".")[0],

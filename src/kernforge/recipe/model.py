@@ -144,11 +144,24 @@ class PathSource(_Source):
     """Patterns of files that do not belong to it."""
 
 
-_KINDS: tuple[type[GitSource | ArchiveSource | PypiSource | PathSource], ...] = (
+class CargoSource(_Source):
+    """The crates that a Cargo.lock of another source names: a vendored, offline registry."""
+
+    KIND: ClassVar[str] = "cargo"
+
+    cargo: s.LockPath
+    """The Cargo.lock: name of the source that holds it, then its path there, as
+    `sglang/rust/Cargo.lock`."""
+    sha256: s.Sha256
+    """SHA-256 of the Cargo.lock, patches and edits done; it holds that of every crate."""
+
+
+_KINDS: tuple[type[GitSource | ArchiveSource | PypiSource | PathSource | CargoSource], ...] = (
     GitSource,
     ArchiveSource,
     PypiSource,
     PathSource,
+    CargoSource,
 )
 
 
@@ -180,12 +193,13 @@ def _check_kind(value: object) -> object:
     return value
 
 
-Source = GitSource | ArchiveSource | PypiSource | PathSource
+Source = GitSource | ArchiveSource | PypiSource | PathSource | CargoSource
 _SourceField = Annotated[
     Annotated[GitSource, Tag("=git")]
     | Annotated[ArchiveSource, Tag("=archive")]
     | Annotated[PypiSource, Tag("=pypi")]
-    | Annotated[PathSource, Tag("=path")],
+    | Annotated[PathSource, Tag("=path")]
+    | Annotated[CargoSource, Tag("=cargo")],
     Discriminator(_kind_of),
     BeforeValidator(_check_kind),
 ]
@@ -217,6 +231,10 @@ class Build(_Block):
     requires: tuple[s.Requirement, ...] = ()
     """What the build environment holds beside what the backend needs; versions come from the
     lock."""
+    programs: tuple[s.ProgramName, ...] = ()
+    """Programs of the host that the build calls beside compiler and shell tools, as `protoc`; a
+    source of kind `cargo` brings in `cargo` and `rustc` by itself. One that is not there is told
+    before anything is fetched; the digest of each is part of the key."""
     toolkit: Annotated[Toolkit, s.one_of("wheels", "host"), s.words("wheels", "host")] = "wheels"
     """Where the CUDA toolkit comes from: locked wheels (CUDA 13.0 on), or the host."""
     cmake: Annotated[tuple[tuple[s.CMakeName, s.BuildText], ...], s.Mapped()] = ()
@@ -294,7 +312,9 @@ class Kernels(_Block):
     required: tuple[s.KernelPattern, ...] = ()
     """Patterns of kernel names; each must match, and every match must serve each device."""
     accepted_gaps: s.RelPath | None = None
-    """File that lists kernels known not to serve a device."""
+    """File that lists kernels known not to serve a device, one pattern a line, relative to the
+    project: of a family or of a name as compiled, with a device before it where it is known of that
+    one only (`12.0 *MainloopSm90*`). A gap that no line names is a fault."""
 
 
 class Verify(_Block):
@@ -316,6 +336,9 @@ class Verify(_Block):
     """Python program, relative to the project, that must end with 0 on the GPU."""
     allow_jit: s.Flag = False
     """Whether PTX that the driver compiles on loading counts as code."""
+    device_code: s.Flag = True
+    """Whether the wheel holds device code. `false` is for packages of Python alone: the level
+    `code` is then not needed, and device code in the wheel is a fault."""
 
 
 class Publish(_Block):
@@ -341,8 +364,8 @@ class Recipe(_Block):
     version: _VersionField
     """The wheel's version: `"1.2.3"`, or `{from: upstream, expect: "0.4.*"}`."""
     sources: Annotated[tuple[tuple[s.SourceName, _SourceField], ...], s.Mapped()]
-    """The sources, by name. A source is of the kind that its key names: `git`, `archive`, `pypi`
-    or `path`."""
+    """The sources, by name. A source is of the kind that its key names: `git`, `archive`, `pypi`,
+    `path` or `cargo`."""
     build: Build = Build.model_construct()
     """How it is built."""
     matrix: Matrix

@@ -44,6 +44,7 @@ _TAG = r"[A-Za-z0-9_][\w./+-]*"
 _MODULE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 _CMAKE = r"[A-Za-z_][\w.+/-]*"
 _ENV = r"[A-Za-z_]\w*"
+_PROGRAM = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 
 def as_pydantic(error: RecipeError) -> PydanticCustomError:
@@ -196,6 +197,10 @@ ModuleName = Annotated[
 ]
 GitTag = Annotated[str, _matching(_TAG, "a git tag", "v1.2.3"), _kind("git tag", _TAG)]
 RelPath = Annotated[str, _reader(values.read_path), _kind("path")]
+LockPath = Annotated[str, _reader(values.read_lock_path), _kind("source name and path")]
+ProgramName = Annotated[
+    str, _matching(_PROGRAM, "the name of a program", "protoc"), _kind("program name", _PROGRAM)
+]
 Glob = Annotated[str, _reader(values.read_path), _kind("pattern of paths")]
 KernelPattern = Annotated[str, _reader(values.read_line), _kind("pattern of kernel names")]
 GitUrl = Annotated[str, _reader(values.read_git_url), _kind("git address")]

@@ -29,6 +29,8 @@ _MEANINGS = {
     "cuda": ("CUDA release, as `13.0`", "as `130`"),
     "cuda_major": ("its first number, as `13`", None),
     "cuda_root": ("folder of the CUDA toolkit, as the build sees it", None),
+    "jobs": ("how many compiles run at once, as `8`; enters no key", None),
+    "nvcc_threads": ("how many compiles one nvcc call may do at once; enters no key", None),
     "python": ("Python version, as `3.11`", "as `311`"),
     "torch": ("torch version, as `2.14.1`", "as `2.14.1`"),
     "torch_minor": ("its first two numbers, as `2.14`", "as `2.14`"),

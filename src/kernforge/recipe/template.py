@@ -18,6 +18,8 @@ BUILD_NAMES = (
     "cuda",
     "cuda_major",
     "cuda_root",
+    "jobs",
+    "nvcc_threads",
     "python",
     "torch",
     "torch_minor",

@@ -112,6 +112,21 @@ def read_path(text: str) -> str:
     return text
 
 
+def read_lock_path(text: str) -> str:
+    """Check where a Cargo.lock is: a source's name and the file's path in it.
+
+    Raises:
+        RecipeError: word ``recipe-path``.
+    """
+    if not read_path(text).endswith("/Cargo.lock"):
+        raise invalid(
+            f"{text!r} is no Cargo.lock in a source",
+            "write the source's name, then the path in it, as my-source/rust/Cargo.lock",
+            "recipe-path",
+        )
+    return text
+
+
 def read_git_url(text: str) -> str:
     """Check the address of a git repository: no secret, no helper program, no option.
 

@@ -8,6 +8,7 @@ from typing import Any
 from kernforge.build.plan import Plan
 from kernforge.pipeline.job import Outcome
 from kernforge.store.local import Entry
+from kernforge.verify.gaps import KernelTable
 from kernforge.verify.policy import Verdict
 
 
@@ -24,27 +25,53 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
             }
             for device in verdict.devices
         ],
-        "libraries": [
-            {
-                "path": row.path,
-                "device": str(row.device),
-                "service": row.service.value,
-                "kernels": row.kernels,
-                "total": row.total,
-                "missing": list(row.missing),
-                "absent": list(row.absent),
-                "archs": list(row.archs),
-                "images": list(row.images),
-                "image_count": row.image_count,
-            }
-            for row in verdict.served
-        ],
+        "libraries": _libraries(verdict),
         "host_only": list(verdict.host_only),
         "faults": [
             {"word": f.word, "text": f.text, "device": str(f.device) if f.device else None}
             for f in verdict.faults
         ],
-        "unjudged": list(verdict.unjudged),
+        "notes": list(verdict.notes),
+    }
+
+
+def _libraries(verdict: Verdict) -> list[dict[str, Any]]:
+    tables = {(table.path, table.device): table for table in verdict.tables}
+    return [
+        {
+            "path": row.path,
+            "device": str(row.device),
+            "service": row.service.value,
+            "kernels": row.kernels,
+            "total": row.total,
+            "missing": list(row.missing),
+            "absent": list(row.absent),
+            "archs": list(row.archs),
+            "images": list(row.images),
+            "image_count": row.image_count,
+            **_kernels(tables.get((row.path, row.device))),
+        }
+        for row in verdict.served
+    ]
+
+
+def _kernels(table: KernelTable | None) -> dict[str, Any]:
+    """What the kernels of a library do on a device; null where they could not be read."""
+    if table is None:
+        return {"answers": None, "families": None, "accepted": None, "code_bytes": None}
+    return {
+        "answers": {service.value: count for service, count in table.counts},
+        "families": [
+            {
+                "family": group.family,
+                "answer": group.service.value,
+                "kernels": list(group.names),
+                "reason": group.reason,
+            }
+            for group in table.groups
+        ],
+        "accepted": table.accepted,
+        "code_bytes": dict(table.code),
     }
 
 
@@ -62,7 +89,6 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "sandbox": {"layout": outcome.sandbox[0], "reason": outcome.sandbox[1]},
         "verdict": verdict_document(outcome.verdict),
-        "notes": list(outcome.notes),
     }
 
 

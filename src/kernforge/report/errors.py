@@ -20,6 +20,22 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\t\n" else repr(c)[1:-1] for c in text)
 
 
+def one_line(text: str) -> str:
+    """A text that may not begin another line, or another column."""
+    return printable(text.replace("\n", "\\n").replace("\t", " "))
+
+
+def github_lines(error: KernforgeError) -> list[str]:
+    """A fault, or each of several, as GitHub's workflow commands: a line each."""
+    errors = error.errors if isinstance(error, ManyErrors) else (error,)
+    return [f"::error title={one.word}::{_escaped(one)}" for one in errors]
+
+
+def _escaped(error: KernforgeError) -> str:
+    said = printable(error.message) + (f"\nhint: {error.hint}" if error.hint else "")
+    return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
 def error_documents(error: KernforgeError, **about: str) -> list[dict[str, Any]]:
     """A fault, or each of several, with its stable word."""
     errors = error.errors if isinstance(error, ManyErrors) else (error,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from kernforge.publish.listing import Claim
 from kernforge.publish.publication import Published
 from kernforge.report.errors import printable
 from kernforge.report.terminal import amount
@@ -25,13 +26,18 @@ def published_text(published: Published) -> str:
     lines = []
     for wheel in published.new:
         lines.append(f"{wheel.leaf}/  {wheel.file}  ({amount(wheel.size)})")
-        lines += [f"  device {c.device}: reaches {c.reached or 'nothing'}" for c in wheel.claims]
+        lines += [f"  device {claim.device}: {_claimed(claim)}" for claim in wheel.claims]
     offered = sum(wheel.yanked is None for wheel in published.wheels)
     taken_back = len(published.wheels) - offered
     lines.append(
         f"{len(published.new)} new, {offered} offered, {taken_back} taken back: {published.folder}"
     )
     return "\n".join(lines)
+
+
+def _claimed(claim: Claim) -> str:
+    reached = claim.reached or "nothing"
+    return f"expected to reach {reached}" if claim.expected else f"reaches {reached}"
 
 
 def reproduction_document(done: Reproduction) -> dict[str, Any]:

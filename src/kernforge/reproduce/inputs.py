@@ -11,6 +11,8 @@ from typing import Any
 
 from kernforge.canonical import canonical_json
 
+LAYOUT = "sandbox layout"
+"""What the difference between a sandbox and the real folder is called."""
 _MISSING = "(not there)"
 _SHOWN = 80
 
@@ -60,7 +62,7 @@ def _labelled(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"host toolchain, {key}", _text(value)
     for key, value in sorted(machine.items()):
         if key != "host":
-            name = {"layout": "sandbox layout", "inside": "kernforge's programs in the sandbox"}
+            name = {"layout": LAYOUT, "inside": "kernforge's programs in the sandbox"}
             yield name.get(key, f"machine, {key}"), _text(value)
     for stage in dict.fromkeys(["fetch", "patch", "env", "build", "pack", *stages]):
         yield from _stage(stage, _mapping(stages.get(stage)))

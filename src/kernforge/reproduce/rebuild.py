@@ -1,17 +1,15 @@
 """From a wheel back to its job, and the same job built again from nothing.
 
-Room `reproduce`. The rebuild has a store of its own in scratch, so that no earlier result can be
-taken for it; environments are shared, since they are made of locked packages and never edited.
+Room `reproduce`. What came out equal is remembered: it lets a wheel be published that a compile
+cache served.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from kernforge.build.plan import Plan
 from kernforge.errors import PublishError, SelectionError
 from kernforge.events import Listener, Note
 from kernforge.pack.built import Built, job_of, read_built, read_texts
+from kernforge.pipeline.afresh import fresh, remember_equal
 from kernforge.pipeline.gather import plan_job
 from kernforge.pipeline.job import build_job
 from kernforge.pipeline.machine import Machine, probe_machine
@@ -26,10 +25,9 @@ from kernforge.pipeline.settings import Settings
 from kernforge.process import Command, Runner
 from kernforge.recipe.matrix import Job
 from kernforge.reproduce.comparison import Comparison, compare_wheels
-from kernforge.reproduce.inputs import InputDifference, input_differences
+from kernforge.reproduce.inputs import LAYOUT, InputDifference, input_differences
 from kernforge.store.local import Entry, Store
 
-_SHARED = ("envs", "host", "locks")
 _MIN_DIGITS = 8
 
 
@@ -153,7 +151,7 @@ def check_may_run(prospect: Prospect, *, anyway: bool, consent: bool) -> None:
         raise PublishError(
             "inputs-differ",
             f"{job}: built from other inputs, first: {prospect.inputs[0]}",
-            hint="--anyway builds nevertheless and tells what comes of it",
+            hint=_way_on(prospect),
             detail=tuple(str(difference) for difference in prospect.inputs),
         )
     if prospect.original.own:
@@ -171,6 +169,15 @@ def check_may_run(prospect: Prospect, *, anyway: bool, consent: bool) -> None:
             f"{job}: this wheel is from elsewhere; rebuilding it runs what is shown above",
             hint="--yes-run-it runs it",
         )
+
+
+def _way_on(prospect: Prospect) -> str:
+    """What to do about other inputs: a build outside a sandbox can be repeated outside one."""
+    names = [difference.name for difference in prospect.inputs]
+    anyway = "--anyway builds nevertheless and tells what comes of it"
+    if LAYOUT in names and prospect.machine.sandbox.bwrap is not None and prospect.original.own:
+        return f"--no-sandbox builds in the real folder, as this wheel was built; {anyway}"
+    return anyway
 
 
 def commands_of(prospect: Prospect) -> tuple[str, ...]:
@@ -198,9 +205,11 @@ def rebuild(
     Raises:
         KernforgeError: as :func:`kernforge.pipeline.job.build_job`.
     """
-    with _fresh(settings) as fresh:
-        outcome = build_job(prospect.job, fresh, runner=runner, listen=listen)
+    with fresh(settings) as alone:
+        outcome = build_job(prospect.job, alone, runner=runner, listen=listen)
         comparison = compare_wheels(prospect.original.wheel, outcome.wheel)
+        if comparison.equal == "bytes":
+            remember_equal(Store(settings.cache), outcome.key, outcome.sha256)
         if order.keep is not None:
             order.keep.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(outcome.wheel, order.keep / outcome.wheel.name)
@@ -227,16 +236,8 @@ def _diffoscope(wheels: tuple[Path, Path], html: Path, settings: Settings, runne
     done = runner.run(Command(argv=(program, *words), env=env))
     if done.returncode == 0:
         return "diffoscope found no difference: no page is written"
-    return f"diffoscope wrote {html}" if html.is_file() else f"diffoscope failed: {done.complaint}"
-
-
-@contextlib.contextmanager
-def _fresh(settings: Settings) -> Iterator[Settings]:
-    store = Store(settings.cache)
-    with store.scratch() as scratch:
-        for name in _SHARED:
-            (scratch / name).symlink_to(store.folder(name).absolute())
-        yield replace(settings, cache=scratch.absolute())
+    wrote = done.returncode == 1 and html.is_file()
+    return f"diffoscope wrote {html}" if wrote else f"diffoscope failed: {done.complaint}"
 
 
 def check_equal(reproduction: Reproduction) -> None:

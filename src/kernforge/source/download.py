@@ -37,11 +37,13 @@ class Download:
         url: http, https or file address.
         sha256: what its bytes must give.
         what: what it is, for messages: ``archive 'https://...'``.
+        announced: whether the user is told when it begins.
     """
 
     url: str
     sha256: str
     what: str
+    announced: bool = True
 
 
 class _Broken(Exception):  # noqa: N818 - never leaves this module
@@ -95,7 +97,8 @@ def _from_one(wanted: Download, part: Path, settings: FetchSettings, told: Told)
             f"{wanted.what} is not in the cache, and the network may not be used",
             hint="run `kernforge fetch` with network first",
         )
-    told(f"Downloading {bare_url(wanted.url)}")
+    if wanted.announced:
+        told(f"Downloading {bare_url(wanted.url)}")
     pause = settings.limits.pause
     with open_session(settings) as session:
         for left in reversed(range(settings.limits.tries)):

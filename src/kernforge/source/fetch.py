@@ -7,9 +7,10 @@ from pathlib import Path
 
 from kernforge.errors import SourceError
 from kernforge.process import Runner
-from kernforge.recipe.model import ArchiveSource, GitSource, PypiSource
+from kernforge.recipe.model import ArchiveSource, CargoSource, GitSource, PypiSource
 from kernforge.source.archive import archive_fetched, fetch_archive, newest, place_archive
 from kernforge.source.cache import disk_faults
+from kernforge.source.cargo import cargo_fetched, fetch_cargo, place_cargo
 from kernforge.source.checkout import fetch_git, git_epoch, git_fetched, place_git
 from kernforge.source.identity import Fetched
 from kernforge.source.pypi import fetch_pypi, place_pypi, pypi_fetched
@@ -31,6 +32,8 @@ def fetch(source: Fetched, settings: FetchSettings, *, runner: Runner, told: Tol
             fetch_archive(source, settings, told)
         case PypiSource():
             fetch_pypi(source, settings, told)
+        case CargoSource():
+            fetch_cargo(source, settings, runner, told)
 
 
 def fetched(source: Fetched, settings: FetchSettings) -> bool:
@@ -42,6 +45,8 @@ def fetched(source: Fetched, settings: FetchSettings) -> bool:
             return archive_fetched(source, settings)
         case PypiSource():
             return pypi_fetched(source, settings)
+        case CargoSource():
+            return cargo_fetched(source, settings)
 
 
 def epoch(source: Fetched, settings: FetchSettings) -> int | None:
@@ -54,6 +59,8 @@ def epoch(source: Fetched, settings: FetchSettings) -> int | None:
             return git_epoch(source, settings)
         case ArchiveSource() | PypiSource():
             return newest(source.sha256, settings)
+        case CargoSource():
+            return None  # never the source that holds the project
 
 
 def place(source: Fetched, settings: FetchSettings, into: Path, *, runner: Runner) -> None:
@@ -92,3 +99,5 @@ def _place(source: Fetched, settings: FetchSettings, into: Path, runner: Runner)
             place_archive(source, settings, into)
         case PypiSource():
             place_pypi(source, settings, into)
+        case CargoSource():
+            place_cargo(source, settings, into, runner)

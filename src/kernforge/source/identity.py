@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from packaging.utils import canonicalize_name
 
-from kernforge.recipe.model import ArchiveSource, GitSource, PypiSource
+from kernforge.recipe.model import ArchiveSource, CargoSource, GitSource, PypiSource
 
-Fetched = GitSource | ArchiveSource | PypiSource
+Fetched = GitSource | ArchiveSource | PypiSource | CargoSource
 """A source that has to be fetched."""
 
 Plain = str | int | bool | list[str]
@@ -34,6 +34,8 @@ def identity(source: Fetched) -> dict[str, Plain]:
             name = str(canonicalize_name(source.pypi))
             version, sha256 = source.version, source.sha256
             return {"kind": "pypi", "name": name, "version": version, "sha256": sha256}
+        case CargoSource():
+            return {"kind": "cargo", "sha256": source.sha256}
 
 
 def sparse_paths(source: GitSource) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pypi_simple
 import requests
@@ -26,7 +26,7 @@ from kernforge.source.download import Download, download
 from kernforge.source.formats import Member, members, reading
 from kernforge.source.redact import bare_url
 from kernforge.source.settings import FetchSettings, Told
-from kernforge.source.web import account, may_pass, open_session, reason_of
+from kernforge.source.web import account, may_pass, open_session, reason_of, with_account
 
 _LONGEST_METADATA = 1 << 20
 
@@ -260,15 +260,6 @@ def _offer(package: pypi_simple.DistributionPackage, index: str) -> _Offer | Non
     return _Offer(
         filename=package.filename,
         version=package.version or "",
-        url=_with_account(url, index),
+        url=with_account(url, index),
         sha256=package.digests.get("sha256", ""),
     )
-
-
-def _with_account(url: str, index: str) -> str:
-    """The file's address, with the index's user and password if they are of one host."""
-    parts, base = urlsplit(url), urlsplit(index)
-    user, at, host = base.netloc.rpartition("@")
-    if not at or parts.netloc != host or parts.scheme != base.scheme:
-        return url
-    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))

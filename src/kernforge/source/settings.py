@@ -70,6 +70,7 @@ class FetchSettings:
             several for one beginning are tried in order. Where one fits, the source itself is not
             asked.
         indexes: addresses of package indexes, asked in order; an empty one is the public index.
+        crates: addresses of registries of crates (their sparse index), asked in order.
         limits: how long and how much.
     """
 
@@ -79,6 +80,7 @@ class FetchSettings:
     offline: bool = False
     mirrors: tuple[tuple[str, str], ...] = ()
     indexes: tuple[str, ...] = ()
+    crates: tuple[str, ...] = ()
     limits: Limits = Limits()
 
     def candidates(self, url: str) -> tuple[str, ...]:
@@ -92,6 +94,6 @@ class FetchSettings:
     def secrets(self) -> tuple[str, ...]:
         """Texts that must never be shown: users and passwords of the addresses in here."""
         urls = [new for _, new in self.mirrors]
-        urls += self.indexes
+        urls += [*self.indexes, *self.crates]
         urls += [value for name, value in self.env if name.lower().endswith("_proxy")]
         return tuple(secret for url in urls for secret in secrets_of(url))

@@ -9,7 +9,7 @@ import netrc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -88,6 +88,15 @@ def account(url: str, settings: FetchSettings) -> tuple[str, str] | None:
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
         return None  # as curl and git do
     return (found[0] or found[1], found[2]) if found and found[2] else None
+
+
+def with_account(url: str, index: str) -> str:
+    """An address that an index names, with the index's user and password if of one host."""
+    parts, base = urlsplit(url), urlsplit(index)
+    user, at, host = base.netloc.rpartition("@")
+    if not at or parts.netloc != host or parts.scheme != base.scheme:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}"))
 
 
 def secrets_for(url: str, settings: FetchSettings) -> tuple[str, ...]:

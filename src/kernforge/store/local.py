@@ -253,11 +253,18 @@ class Store:
             os.utime(entry.path)
 
     @contextlib.contextmanager
-    def lock(self, name: str, *, waiting: Callable[[str, float], None]) -> Iterator[None]:
+    def lock(
+        self,
+        name: str,
+        *,
+        waiting: Callable[[str, float], None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
         """Hold the lock of a name; the kernel frees it when we die.
 
         ``waiting`` is called with the owner (in words) and the seconds waited so far: at once when
-        another process holds the lock, then every ten seconds.
+        another process holds the lock, then every ten seconds; ``meanwhile`` several times a
+        second.
 
         Raises:
             CacheError: ``cache-unwritable`` or ``disk-full``.
@@ -266,7 +273,7 @@ class Store:
         owner = folder / f"{name}.owner"
         lock = FileLock(folder / f"{name}.lock")
         try:
-            _acquire(lock, owner, waiting)
+            _acquire(lock, owner, waiting, meanwhile)
         except OSError as error:
             raise cache_fault(error, self.root) from error
         try:
@@ -279,7 +286,12 @@ class Store:
             lock.release()
 
 
-def _acquire(lock: FileLock, owner: Path, waiting: Callable[[str, float], None]) -> None:
+def _acquire(
+    lock: FileLock,
+    owner: Path,
+    waiting: Callable[[str, float], None],
+    meanwhile: Callable[[], None],
+) -> None:
     began, told = time.monotonic(), -1.0
     while True:
         try:
@@ -289,6 +301,7 @@ def _acquire(lock: FileLock, owner: Path, waiting: Callable[[str, float], None])
             if told < 0 or waited - told >= 10:
                 waiting(_owner_text(owner), waited)
                 told = waited
+            meanwhile()
             time.sleep(_POLL_SECONDS)
         else:
             return

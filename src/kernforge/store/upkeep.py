@@ -13,6 +13,8 @@ from kernforge.store.local import Store
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
           "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
 _MIN_DIGITS = 8
+_LASTING = frozenset({"report"})
+"""Kinds that nothing can make again here: what a GPU elsewhere has said of a wheel."""
 
 
 def parse_size(text: str) -> int:
@@ -97,10 +99,11 @@ def _unused_envs(store: Store) -> list[Path]:
 def collect(store: Store, *, keep: int) -> tuple[tuple[str, int], ...]:
     """Remove leftovers, then entries and environments used longest ago, until ``keep`` bytes.
 
-    Answers what was removed and its size in bytes. What a running build holds is left alone.
+    Answers what was removed and its size in bytes. What a running build holds is left alone, and so
+    are reports of GPUs, which only `cache rm` removes.
     """
     removed = [_drop(store, path) for path in _leftovers(store)]
-    paths = [store.place(kind, key) for kind, key in store.listing()]
+    paths = [store.place(kind, key) for kind, key in store.listing() if kind not in _LASTING]
     paths += _unused_envs(store)
     kept = [(path.stat().st_mtime, path, size_of(path)) for path in paths]
     total = sum(size for _, _, size in kept)

@@ -40,11 +40,16 @@ class Host:
         programs: name and absolute path of each program that a build may call.
         python: the interpreter, all links resolved.
         identity: name and digest or version of all that shapes output; never a path.
+        asked: the same of the programs that a recipe asks for by name; environments do not depend
+            on them.
+        shown: files and folders that a sandbox must show for those programs.
     """
 
     programs: tuple[tuple[str, str], ...]
     python: Path
     identity: tuple[tuple[str, str], ...]
+    asked: tuple[tuple[str, str], ...] = ()
+    shown: tuple[Path, ...] = ()
 
     def program(self, name: str) -> str:
         """Absolute path of a program.
@@ -90,7 +95,8 @@ def _stamp(path: str) -> list[int]:
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _digest(path: str) -> str:
+def file_digest(path: str) -> str:
+    """SHA-256 of a file."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -123,7 +129,8 @@ class Memory:
             return
 
 
-def _topic(*words: str) -> str:
+def topic_of(*words: str) -> str:
+    """The name under which :class:`Memory` keeps what is known of these words."""
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
 
@@ -146,7 +153,7 @@ def compiler_identity(
     """
     drivers = {name: programs[name] for name in ("gcc", "g++", "strip")}
     # The compiler takes assembler and linker from PATH, where another one may come to stand.
-    topic = _topic("compiler", *drivers.values(), *(programs.get(n, "") for n in ("as", "ld")))
+    topic = topic_of("compiler", *drivers.values(), *(programs.get(n, "") for n in ("as", "ld")))
     if known := memory.recall(topic):
         return known
     env = (("PATH", path), ("LC_ALL", "C.UTF-8"))
@@ -160,7 +167,7 @@ def compiler_identity(
     present = {
         name: os.path.realpath(place) for name, place in files.items() if Path(place).is_file()
     }
-    facts = {name: _digest(place) for name, place in present.items()}
+    facts = {name: file_digest(place) for name, place in present.items()}
     facts["version"] = _ask((gxx, "-dumpfullversion"), env, runner).strip()
     defines = _ask((gxx, "-x", "c++", "-include", "cstdlib", "-dM", "-E", "/dev/null"), env, runner)
     facts["defines"] = hashlib.sha256(defines.encode()).hexdigest()
@@ -170,7 +177,7 @@ def compiler_identity(
 
 def python_identity(python: Path, *, memory: Memory, runner: Runner) -> dict[str, str]:
     """Exact version and ABI of an interpreter."""
-    topic = _topic("python", str(python))
+    topic = topic_of("python", str(python))
     if known := memory.recall(topic):
         return known
     ask = "import sys, sysconfig; print(sys.version); print(sysconfig.get_config_var('SOABI'))"

@@ -14,6 +14,7 @@ from kernforge.errors import ToolchainError
 from kernforge.process import Command, Runner
 from kernforge.toolchain.host import COMPILERS, Host
 
+_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/alternatives", "/etc/ld.so.cache")
 
 
@@ -79,7 +80,8 @@ class Mount:
     writable: bool
 
 
-def _shown_by_system(path: Path) -> bool:
+def shown_by_system(path: Path) -> bool:
+    """Whether the system's folders, which every build sees, hold a path."""
     return Path("/usr") in path.parents and Path("/usr/local") not in path.parents
 
 
@@ -92,7 +94,7 @@ def interpreter_parts(python: Path) -> tuple[Path, ...]:
         prefix / "include" / name,
         *sorted((prefix / "lib").glob(f"lib{name}*.so*")),
     )
-    return tuple(path for path in parts if path.exists() and not _shown_by_system(path))
+    return tuple(path for path in parts if path.exists() and not shown_by_system(path))
 
 
 def compiler_prefixes(host: Host) -> tuple[Path, ...]:
@@ -100,7 +102,7 @@ def compiler_prefixes(host: Host) -> tuple[Path, ...]:
     real = {
         Path(place).resolve() for name, place in host.programs if name in (*COMPILERS, "as", "ld")
     }
-    return tuple(sorted({path.parent.parent for path in real if not _shown_by_system(path)}))
+    return tuple(sorted({path.parent.parent for path in real if not shown_by_system(path)}))
 
 
 def bwrap_argv(
@@ -115,13 +117,22 @@ def bwrap_argv(
         elif real.exists():
             argv += ["--ro-bind", place, place]
     argv += ["--tmpfs", "/usr/local", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - theirs
-    for part in (*compiler_prefixes(host), *interpreter_parts(host.python)):
+    for part in (*compiler_prefixes(host), *host.shown, *interpreter_parts(host.python)):
         argv += ["--ro-bind", str(part), str(part)]
     argv += ["--dir", layout.root]
     for mount in mounts:
         kind = "--bind" if mount.writable else "--ro-bind"
         argv += [kind, str(mount.source), layout.at(mount.place)]
     return (*argv, "--hostname", "kernforge", "--chdir", cwd)
+
+
+def network_argv() -> tuple[str, ...]:
+    """What a bubblewrap call gains where a compile cache's server needs a network.
+
+    The build itself leaves that network again: see `inside/steward.py`.
+    """
+    shown = [word for place in _NETWORK for word in ("--ro-bind-try", place, place)]
+    return ("--share-net", *shown)
 
 
 def inside_env(argv: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:

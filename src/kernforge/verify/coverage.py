@@ -22,6 +22,8 @@ class Service(StrEnum):
     """Every kernel has machine code made for the device."""
     EXPECTED = "expected"
     """Every kernel has code that is binary compatible by rule; unproven until a device runs it."""
+    REFUSES = "refuses"
+    """Every kernel has code for the device, and that of some refuses to work: :mod:`evidence`."""
     PARTIAL = "partial"
     """Some kernels have code for the device and some have none."""
     JIT = "jit only"

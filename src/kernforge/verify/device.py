@@ -18,14 +18,18 @@ from kernforge.binary.facts import Library, State
 from kernforge.binary.names import plain_name
 from kernforge.errors import KernforgeError, VerifyError
 from kernforge.verify.coverage import served_names
+from kernforge.verify.evidence import weigh
+from kernforge.verify.fault import Fault
 from kernforge.verify.ladder import Rung, rung
-from kernforge.verify.policy import Fault
+from kernforge.verify.ptx import driver_fault
 
 FORMAT = 1
 _MEANINGS = {
     209: "no code for this GPU",
+    221: "PTX, and the driver's compiler is not installed",
     218: "PTX that this driver cannot compile",
     222: "PTX of a newer toolkit than the driver",
+    223: "PTX alone, and the driver's compiler is switched off",
     200: "an image that is no device code, or damaged",
     2: "too little GPU memory",
 }
@@ -167,8 +171,8 @@ def _trouble(found: dict[str, Any]) -> str:
     return f"{failed['call']}: {failed['name']}" if failed else str(found["outcome"])
 
 
-def _unfit(report: GpuReport, sha256: str) -> str | None:
-    """Why a report says nothing about a wheel."""
+def unfit(report: GpuReport, sha256: str) -> str | None:
+    """Why a report says nothing about the wheel of a SHA-256; None where it does."""
     if report.wheel != sha256:
         return f"the report is of another wheel ({report.wheel[:12]}, this is {sha256[:12]})"
     if not report.sealed:
@@ -183,13 +187,30 @@ def _told(errors: Iterable[tuple[int, str]]) -> str:
     return "; ".join(parts) if parts else "no error"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The wheel that a report is held against.
+
+    Attributes:
+        sha256: of the wheel.
+        libraries: its facts, with kernels.
+        smoke: SHA-256 of the recipe's smoke program; None where it has none.
+        allow_jit: whether PTX counts as code: then a library of PTX alone is no fault, and open.
+    """
+
+    sha256: str
+    libraries: tuple[Library, ...]
+    smoke: str | None = None
+    allow_jit: bool = False
+
+
 def _load_fault(
     library: Library, loaded: LoadedLibrary | None, device: Device
 ) -> tuple[str, str] | None:
     """Word and sentence where a library does not do on the GPU what its facts promise."""
     expected = served_names(library, device)
     if loaded is None:
-        return "load-missing", "is not in the report" if expected else ""
+        return ("load-missing", "is not in the report") if expected else None
     if loaded.outcome != "done":
         return "load-failed", f"{loaded.outcome} while it was loaded: {_told(loaded.errors)}"
     if lost := sorted(expected - loaded.kernels):
@@ -198,22 +219,37 @@ def _load_fault(
     return None
 
 
-def _load_faults(libraries: tuple[Library, ...], result: DeviceResult) -> list[Fault]:
+def _load_faults(subject: Subject, result: DeviceResult, driver: str | None) -> list[Fault]:
     device = result.device
     by_path = {one.path: one for one in result.libraries}
     faults = []
-    coded = [library for library in libraries if library.state is State.DEVICE_CODE]
+    coded = [library for library in subject.libraries if library.state is State.DEVICE_CODE]
     for library in coded:
-        told = _load_fault(library, by_path.get(library.path), device)
-        if told and told[1]:
+        if told := _load_fault(library, by_path.get(library.path), device):
             text = f"{library.path}: on {result.name} ({device}): {told[1]}"
             faults.append(Fault(word=told[0], text=text, device=device))
-    if not faults and not any(one.kernels for one in result.libraries):
+        newer = driver_fault(library, weigh(library, [device]), driver)
+        if subject.allow_jit and newer is not None:
+            faults.append(newer)
+    if not faults and not _tried(result) and not _waits(subject, device):
         errors = sorted({error for one in result.libraries for error in one.errors})
         what = _told(errors) if errors else "no code for this GPU"
         text = f"No kernel of the wheel loads on {result.name} ({device}): {what}"
         faults.append(Fault(word="load-nothing", text=text, device=device))
     return faults
+
+
+def _tried(result: DeviceResult) -> bool:
+    """Whether any kernel was loaded: the driver's compiler is off, so that PTX never is."""
+    return any(one.kernels for one in result.libraries)
+
+
+def _waits(subject: Subject, device: Device) -> bool:
+    """Whether the recipe is content with PTX that the probe does not have compiled."""
+    return subject.allow_jit and any(
+        served_names(library, device, jit=True) - served_names(library, device)
+        for library in subject.libraries
+    )
 
 
 def _smoke_faults(result: DeviceResult, smoke: str) -> tuple[list[Fault], str | None]:
@@ -232,38 +268,36 @@ def _smoke_faults(result: DeviceResult, smoke: str) -> tuple[list[Fault], str | 
 
 
 def judge_report(
-    report: GpuReport | None,
-    *,
-    sha256: str,
-    libraries: tuple[Library, ...],
-    devices: tuple[Device, ...],
-    smoke: str | None,
+    report: GpuReport | None, subject: Subject, devices: tuple[Device, ...]
 ) -> tuple[Rung, Rung]:
     """The levels `loads` and `runs`.
 
     Args:
         report: what the GPU probe wrote; None where there is none.
-        sha256: of the wheel that is judged.
-        libraries: its facts, with kernels.
+        subject: the wheel that is judged.
         devices: the devices asked about.
-        smoke: SHA-256 of the recipe's smoke program; None where it has none.
 
     Returns:
-        One rung for each level. A device that the report has no GPU for is not verified. Faults
-        have the words ``load-failed``, ``load-missing``, ``load-nothing`` and ``smoke-failed``.
+        One rung for each level. A device that the report has no GPU for is not verified, nor is
+        one for which kernels wait for the driver's compiler. Faults have the words
+        ``load-failed``, ``load-missing``, ``load-nothing``, ``ptx-newer`` and ``smoke-failed``.
     """
-    unfit = "no report of a GPU was added" if report is None else _unfit(report, sha256)
-    if report is None or unfit is not None:
+    why = "no report of a GPU was added" if report is None else unfit(report, subject.sha256)
+    if report is None or why is not None:
         return (
-            rung("loads", devices, (), unknown=f"loads: not verified: {unfit}"),
-            rung("runs", devices, (), unknown=f"runs: not verified: {unfit}"),
+            rung("loads", devices, (), unknown=f"loads: not verified: {why}"),
+            rung("runs", devices, (), unknown=f"runs: not verified: {why}"),
         )
     results = {result.device: result for result in report.results}
     seen = tuple(device for device in devices if device in results)
-    notes = tuple(f"loads: {d}: not verified: no such GPU" for d in devices if d not in results)
-    faults = [fault for d in seen for fault in _load_faults(libraries, results[d])]
-    loads = rung("loads", seen, faults, notes=notes)
-    return loads, _runs(results, seen, smoke)
+    notes = [f"loads: {d}: not verified: no such GPU" for d in devices if d not in results]
+    faults = [f for d in seen for f in _load_faults(subject, results[d], report.driver)]
+    waiting = [d for d in seen if _waits(subject, d)]
+    notes += [f"loads: {d}: not verified: its PTX was not compiled" for d in waiting]
+    told = {fault.device for fault in faults}
+    known = [d for d in seen if d not in waiting or d in told]
+    loads = rung("loads", known, faults, notes=tuple(notes))
+    return loads, _runs(results, seen, subject.smoke)
 
 
 def _runs(

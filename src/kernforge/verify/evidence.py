@@ -15,12 +15,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
 from kernforge.arch import Arch, Coverage, Device, covers, jit_serves
 from kernforge.binary.facts import ImageKind, Library
 from kernforge.binary.names import family, plain_name
-from kernforge.verify.policy import Fault
 
 _TINY = 768
 """Bytes of code up to which a kernel may be an empty shell: shells seen have 256 to 768."""
@@ -241,13 +239,10 @@ def grouped(answers: Iterable[KernelAnswer], *, serving: bool = False) -> tuple[
         serving: whether kernels that serve are told too.
     """
     found: dict[tuple[Device, Service, str], list[KernelAnswer]] = {}
-    families: dict[str, str] = {}
     for answer in answers:
-        if answer.service is Service.SERVES and not serving:
-            continue
-        kin = families.setdefault(answer.name, "") or family(answer.name)
-        families[answer.name] = kin
-        found.setdefault((answer.device, answer.service, kin), []).append(answer)
+        if answer.service is not Service.SERVES or serving:
+            key = (answer.device, answer.service, family(answer.name))
+            found.setdefault(key, []).append(answer)
     groups = (
         Group(
             family=kin,
@@ -268,102 +263,3 @@ def tally(answers: Iterable[KernelAnswer]) -> dict[Device, dict[Service, int]]:
         row = counts.setdefault(answer.device, dict.fromkeys(Service, 0))
         row[answer.service] += 1
     return dict(sorted(counts.items()))
-
-
-def parse_baseline(text: str) -> tuple[str, ...]:
-    """Patterns of accepted gaps: one a line; blank lines and ``#`` lines are left out."""
-    lines = (line.strip() for line in text.splitlines())
-    return tuple(line for line in lines if line and not line.startswith("#"))
-
-
-def _accepted(group: Group, patterns: tuple[str, ...]) -> Group | None:
-    """A group without the kernels that a pattern accepts; None where none is left."""
-    if any(fnmatchcase(group.family, pattern) for pattern in patterns):
-        return None
-    left = tuple(n for n in group.names if not any(fnmatchcase(n, p) for p in patterns))
-    if not left:
-        return None
-    return Group(
-        family=group.family,
-        device=group.device,
-        service=group.service,
-        names=left,
-        reason=group.reason,
-    )
-
-
-def unused_patterns(patterns: tuple[str, ...], groups: Iterable[Group]) -> tuple[str, ...]:
-    """Patterns of a baseline that accept nothing: the gap was closed, or never had that name."""
-    names = {name for g in groups if g.service.gap for name in (g.family, *g.names)}
-    return tuple(p for p in patterns if not any(fnmatchcase(name, p) for name in names))
-
-
-_WORDS = {
-    Service.REFUSES: "kernel-refuses",
-    Service.JIT: "kernel-jit",
-    Service.NONE: "kernel-absent",
-}
-
-
-def _gap_fault(path: str, group: Group) -> Fault:
-    many = f"{len(group.names)} kernel{'s' if len(group.names) > 1 else ''}"
-    text = f"{path}: device {group.device}: {many} of {group.family!r}: {group.service}"
-    return Fault(word=_WORDS[group.service], text=f"{text} ({group.reason})", device=group.device)
-
-
-def required_faults(
-    libraries: Iterable[Library],
-    devices: Iterable[Device],
-    patterns: Iterable[str],
-    *,
-    allow_jit: bool = False,
-) -> tuple[Fault, ...]:
-    """Each pattern of kernel names must match, and every match must serve each device.
-
-    Returns:
-        Faults with the words ``kernel-missing``, or as :func:`gap_faults`.
-    """
-    wanted = tuple(devices)
-    answers = [(x.path, answer) for x in libraries for answer in weigh(x, wanted)]
-    faults = []
-    for pattern in patterns:
-        matching = [(path, one) for path, one in answers if fnmatchcase(one.name, pattern)]
-        if not matching:
-            text = f"No library holds a kernel like {pattern!r}"
-            faults.append(Fault(word="kernel-missing", text=text))
-        for path in sorted({path for path, _ in matching}):
-            groups = grouped(one for where, one in matching if where == path)
-            bad = [g for g in groups if g.service.gap]
-            faults += [
-                _gap_fault(path, group)
-                for group in bad
-                if not (allow_jit and group.service is Service.JIT)
-            ]
-    return tuple(faults)
-
-
-def gap_faults(
-    library: Library,
-    devices: Iterable[Device],
-    *,
-    accepted: tuple[str, ...] = (),
-    allow_jit: bool = False,
-) -> tuple[Fault, ...]:
-    """One fault for each family of kernels that a device cannot use and no pattern accepts.
-
-    Args:
-        library: with its kernels read.
-        devices: the devices it must serve.
-        accepted: patterns of families (demangled) or of names as compiled.
-        allow_jit: whether PTX counts as code.
-
-    Returns:
-        Faults with the words ``kernel-refuses``, ``kernel-jit`` or ``kernel-absent``.
-    """
-    faults = []
-    for group in grouped(weigh(library, devices)):
-        if not group.service.gap or (allow_jit and group.service is Service.JIT):
-            continue
-        if left := _accepted(group, accepted):
-            faults.append(_gap_fault(library.path, left))
-    return tuple(faults)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernforge.arch import Device
-from kernforge.verify.policy import LEVELS, Answer, DeviceVerdict, Fault, Verdict
+from kernforge.verify.fault import Fault
+from kernforge.verify.policy import LEVELS, Answer, DeviceVerdict, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,17 @@ def rung(
     return Rung(level=level, answers=tuple(answers), faults=found, notes=told)
 
 
+def merged(rungs: Iterable[Rung]) -> Rung:
+    """Several answers on one level, each of other devices, as one; notes are told once."""
+    steps = tuple(rungs)
+    return Rung(
+        level=steps[0].level,
+        answers=tuple(answer for step in steps for answer in step.answers),
+        faults=tuple(fault for step in steps for fault in step.faults),
+        notes=tuple(dict.fromkeys(note for step in steps for note in step.notes)),
+    )
+
+
 def climb(verdict: Verdict, rungs: Iterable[Rung]) -> Verdict:
     """A verdict with more levels judged.
 
@@ -73,14 +85,20 @@ def climb(verdict: Verdict, rungs: Iterable[Rung]) -> Verdict:
             known[step.level] = _worse(known[step.level], answer, level=step.level)
         devices.append(DeviceVerdict(device=one.device, levels=_in_order(known)))
     faults = tuple(fault for step in steps for fault in step.faults)
-    return replace(verdict, devices=tuple(devices), faults=(*verdict.faults, *faults))
+    notes = tuple(note for step in steps for note in step.notes)
+    return replace(
+        verdict,
+        devices=tuple(devices),
+        faults=(*verdict.faults, *faults),
+        notes=(*verdict.notes, *notes),
+    )
 
 
 def _worse(old: Answer, new: Answer, *, level: str) -> Answer:
     if Answer.FAILED in {old, new}:
         return Answer.FAILED
     # `code` is judged before this; for the others an open answer waits to be filled.
-    return old if new is Answer.NOT_VERIFIED and level == LEVELS[0] else new
+    return old if level == LEVELS[0] else new
 
 
 def _in_order(known: dict[str, Answer]) -> tuple[tuple[str, Answer], ...]:
@@ -90,6 +108,6 @@ def _in_order(known: dict[str, Answer]) -> tuple[tuple[str, Answer], ...]:
         answer = known[level]
         if answer is Answer.REACHED and not standing:
             answer = Answer.NOT_VERIFIED
-        standing = standing and answer is Answer.REACHED
+        standing = standing and answer.good
         levels.append((level, answer))
     return tuple(levels)

@@ -17,8 +17,8 @@ from kernforge.arch import Device
 from kernforge.binary.abi import cuda_majors, cxx11_abi, torch_symbols
 from kernforge.binary.demangle import demangle
 from kernforge.binary.facts import ElfFacts, Library, Symbol, WheelFacts
+from kernforge.verify.fault import Fault
 from kernforge.verify.ladder import Rung, rung
-from kernforge.verify.policy import Fault
 from kernforge.verify.surroundings import Provider, Surroundings
 from kernforge.verify.tagging import check_tags
 

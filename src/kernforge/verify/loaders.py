@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from kernforge.arch import Device
 from kernforge.binary.facts import Library, State
 from kernforge.verify.coverage import Served, Service, serve
-from kernforge.verify.policy import Fault
+from kernforge.verify.fault import Fault
 
 DEFAULT = "default"
 """The key of the file that devices without a key of their own get."""

@@ -28,8 +28,8 @@ from kernforge.process import Command, Runner
 from kernforge.toolchain.cuda import stub_source
 from kernforge.toolchain.host import Host
 from kernforge.toolchain.sandbox import Layout, Mount, Sandbox, bwrap_argv, inside_env
+from kernforge.verify.fault import Fault
 from kernforge.verify.ladder import Rung, rung
-from kernforge.verify.policy import Fault
 from kernforge.verify.surroundings import Surroundings
 
 PROBE = Path(__file__).parent.parent / "inside/import_probe.py"
@@ -330,7 +330,8 @@ def judge_imports(document: dict[str, Any], order: ImportOrder, devices: Iterabl
         for x in order.facts.libraries
         if not _loadable(x, order.python)
     ]
-    unknown = None
+    tried = [item for item in document["items"] if item["kind"] in {"extension", "import"}]
+    unknown = None if tried else "imports: not verified: there is nothing to load, nor to import"
     for item in document["items"]:
         found = _item_faults(item, str(document.get("root", "")), own)
         if item["kind"] in {"torch", "probe"} and found:

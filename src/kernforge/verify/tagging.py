@@ -17,7 +17,7 @@ from typing import Any
 from kernforge.binary.abi import module_names, python_symbols
 from kernforge.binary.facts import ElfFacts, Library, WheelFacts
 from kernforge.binary.tags import python_module
-from kernforge.verify.policy import Fault
+from kernforge.verify.fault import Fault
 
 _UNTRUE = frozenset({"tag-python", "tag-platform", "tags-differ", "purelib-native"})
 _ALIASES = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}

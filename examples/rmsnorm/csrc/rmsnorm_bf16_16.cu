@@ -1,0 +1,4 @@
+// RMSNorm of bf16 rows in packs of 16 bytes.
+#include "rmsnorm_kernel.cuh"
+
+template std::int32_t kfr::launch_rmsnorm<KFR_BF16, 16, false>(const kfr_rmsnorm_args &, void *);

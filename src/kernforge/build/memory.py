@@ -1,0 +1,157 @@
+"""How much memory a build's compiles may take, and the control group that holds them to it.
+
+Reads /proc and the file systems of control groups (v1 and v2); starts nothing. Names and meanings
+of the files are those of the kernel's documents on cgroup v1 memory and cgroup v2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_GROUPS = Path("/sys/fs/cgroup")
+_UNLIMITED = 1 << 60
+_PREFIX = "kernforge-"
+_RESERVE_SHARE, _RESERVE_LEAST, _RESERVE_MOST = 10, 256 << 20, 4 << 30
+_SLACK_LEAST, _SLACK_SHARE = 1 << 30, 8  # above the budget: build tools, page cache in use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What all compiles of a build may take together.
+
+    Attributes:
+        size: bytes.
+        named: whether the user named it; else it follows from what was free, and the machine's
+            free memory is looked at again before each compile.
+        hard: bytes at which a control group ends processes: the budget and what the build tools
+            take.
+    """
+
+    size: int
+    named: bool
+    hard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A memory control group of this process: its folder and the names of two of its files."""
+
+    folder: Path
+    limit: str
+    used: str
+
+
+def choose_budget(free: int, named: int | None) -> Budget:
+    """The budget: what the user names, else what is free less a reserve of a tenth.
+
+    Args:
+        free: bytes that this process may still take.
+        named: bytes that the user named, or None.
+    """
+    if named is not None:
+        return Budget(size=named, named=True, hard=named + max(_SLACK_LEAST, named // _SLACK_SHARE))
+    reserve = min(max(free // _RESERVE_SHARE, _RESERVE_LEAST), _RESERVE_MOST)
+    size = max(free - reserve, free // 2)
+    return Budget(size=size, named=False, hard=free)
+
+
+def own_groups(membership: str, root: Path = _GROUPS) -> tuple[Group, ...]:
+    """The memory groups that hold this process, its own first, then those above.
+
+    Args:
+        membership: what ``/proc/self/cgroup`` says.
+        root: where control groups are mounted.
+    """
+    for line in membership.splitlines():
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if "memory" in controllers.split(","):
+            return _upward(root / "memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes")
+        if number == "0" and not controllers and (root / "cgroup.controllers").exists():
+            return _upward(root, path, "memory.max", "memory.current")
+    return ()
+
+
+def _upward(root: Path, path: str, limit: str, used: str) -> tuple[Group, ...]:
+    """In a container the path may be one of the host's, that is not there: then the root."""
+    below = Path(path.strip("/"))
+    folders = [root / below, *(root / parent for parent in below.parents)]
+    there = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+    return tuple(Group(folder=folder, limit=limit, used=used) for folder in there)
+
+
+def _amount(path: Path) -> int | None:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _left(group: Group) -> int:
+    limit, used = _amount(group.folder / group.limit), _amount(group.folder / group.used)
+    if limit is None or used is None or limit >= _UNLIMITED:
+        return _UNLIMITED
+    return max(0, limit - used + _reclaimable(group))
+
+
+def _reclaimable(group: Group) -> int:
+    """Bytes of file pages that count as used and are given up when needed."""
+    with contextlib.suppress(OSError):
+        for line in (group.folder / "memory.stat").read_text(encoding="ascii").splitlines():
+            name, _, amount = line.partition(" ")
+            if name in {"total_inactive_file", "inactive_file"} and amount.isdigit():
+                return int(amount)
+    return 0
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take: the least of the machine's and its groups'."""
+    free = _UNLIMITED
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) << 10
+    groups = own_groups(Path("/proc/self/cgroup").read_text(encoding="utf-8"))
+    return min([free, *map(_left, groups)])
+
+
+@contextlib.contextmanager
+def limited(hard: int) -> Iterator[Path | None]:
+    """A memory control group of that many bytes for one build, or None where none can be made."""
+    made = _make_group(hard)
+    try:
+        yield made
+    finally:
+        if made is not None:
+            with contextlib.suppress(OSError):  # a process of it may still be ending
+                made.rmdir()
+
+
+def _make_group(hard: int) -> Path | None:
+    for group in own_groups(Path("/proc/self/cgroup").read_text(encoding="utf-8"))[:2]:
+        _sweep(group.folder)
+        folder = group.folder / f"{_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            (folder / group.limit).write_text(str(hard))
+        except OSError:  # v2 without the controller for children
+            folder.rmdir()
+            continue
+        return folder
+    return None
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed builds left: the kernel refuses to remove a group with processes."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        process = left.name.split("-")[1]
+        if not Path("/proc", process).exists():
+            with contextlib.suppress(OSError):
+                left.rmdir()

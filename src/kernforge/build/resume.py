@@ -1,0 +1,124 @@
+"""A compile that stopped goes on where it was: the sources put back, all that was made left.
+
+ninja goes by the time of files. Sources carry one fixed date, so a file that is put back is no
+newer than what was made of it, and only what is unfinished is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from kernforge.canonical import canonical_json
+
+_STAMP = "stamp.json"
+_VERSION = 1
+_LOG = ".ninja_log"
+_CHUNK = 1 << 20
+
+
+def stamp(root: Path, key: str, tree: str) -> None:
+    """Say that a workspace holds the whole sources of a compile, and of which."""
+    text = canonical_json({"version": _VERSION, "key": key, "tree": tree})
+    draft = root / f"{_STAMP}.draft"
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(root / _STAMP)
+
+
+def is_stamped(root: Path, key: str, tree: str) -> bool:
+    """Whether a workspace holds an unfinished compile of this key, from these sources."""
+    try:
+        found = json.loads((root / _STAMP).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return bool(found == {"version": _VERSION, "key": key, "tree": tree})
+
+
+def unstamp(root: Path) -> None:
+    """Say that a workspace holds nothing to go on with."""
+    (root / _STAMP).unlink(missing_ok=True)
+
+
+def restore(fresh: Path, tree: Path, whole: tuple[str, ...]) -> int:
+    """Put back what a build changed in its sources; answers how many files that were.
+
+    Args:
+        fresh: the sources as they are placed; moved from here.
+        tree: the sources that the build has worked in. What it made beside them stays.
+        whole: folders in which nothing else stays: copies that a configure step edits in place.
+    """
+    changed = 0
+    for folder in whole:
+        changed += _drop_strangers(fresh / folder, tree / folder)
+    for path in sorted(fresh.rglob("*")):
+        place = tree / path.relative_to(fresh)
+        if path.is_dir() and not path.is_symlink():
+            if place.is_symlink() or (place.exists() and not place.is_dir()):
+                place.unlink()
+            place.mkdir(exist_ok=True)
+        elif not _same(path, place):
+            _remove(place)
+            path.rename(place)
+            changed += 1
+    return changed
+
+
+def _drop_strangers(fresh: Path, tree: Path) -> int:
+    count = 0
+    for path in sorted(tree.rglob("*"), reverse=True):
+        if not os.path.lexists(fresh / path.relative_to(tree)):
+            _remove(path)
+            count += 1
+    return count
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        a, b = one.lstat(), other.lstat()
+    except OSError:
+        return False
+    if (a.st_mode, a.st_size) != (b.st_mode, b.st_size):
+        return False
+    if stat.S_ISLNK(a.st_mode):
+        return one.readlink() == other.readlink()
+    if a.st_mtime_ns != b.st_mtime_ns:
+        return False
+    with one.open("rb") as first, other.open("rb") as second:
+        while chunk := first.read(_CHUNK):
+            if chunk != second.read(_CHUNK):
+                return False
+    return True
+
+
+def keep_ninja_logs(root: Path, kept: Path) -> None:
+    """Keep how long each step took by ninja's own log: it starts the longest way first.
+
+    Args:
+        root: a workspace whose build has ended.
+        kept: folder for the logs.
+    """
+    if kept.exists():
+        shutil.rmtree(kept)
+    for folder in ("build", "src"):
+        for log in (root / folder).rglob(_LOG):
+            place = kept / log.relative_to(root)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, place)
+
+
+def give_ninja_logs(root: Path, kept: Path) -> None:
+    """Put kept logs where a new build will find them."""
+    for log in kept.rglob(_LOG) if kept.is_dir() else ():
+        place = root / log.relative_to(kept)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, place)

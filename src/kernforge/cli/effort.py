@@ -1,0 +1,61 @@
+"""The options that say how much a build may use: compiles, memory, compile cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kernforge.cli.choice import blaming
+from kernforge.store.upkeep import parse_size
+
+_Command = Callable[..., Any]
+_OPTIONS = (
+    click.option(
+        "--jobs",
+        "-j",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Compiles at once (default: as many as processors).",
+    ),
+    click.option(
+        "--nvcc-threads",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Archs that one nvcc call compiles at once; each counts as a compile (default: 1).",
+    ),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory of all compiles together, as 24GiB (default: what is free, less a tenth).",
+    ),
+    click.option("--no-compile-cache", is_flag=True, help="Take nothing from the compile cache."),
+    click.option("--fresh", is_flag=True, help="Begin anew a compile that has stopped."),
+)
+
+
+def effort_options(command: _Command) -> _Command:
+    """Give a command these options; :func:`take_effort` reads them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_effort(options: dict[str, Any]) -> dict[str, Any]:
+    """Take these options out of a command's and give them as the words of `place.Wishes`.
+
+    Raises:
+        SelectionError: ``size-invalid``.
+    """
+    memory = options.pop("memory")
+    with blaming("--memory"):
+        size = None if memory is None else parse_size(memory)
+    return {
+        "jobs": options.pop("jobs"),
+        "threads": options.pop("nvcc_threads"),
+        "memory": size,
+        "compile_cache": not options.pop("no_compile_cache"),
+        "fresh": options.pop("fresh"),
+    }

@@ -1,0 +1,93 @@
+"""Tries a compile cache with the nvcc that is to use it, once a toolchain, and keeps the answer.
+
+sccache reads what nvcc says of its own steps, and newer releases say it otherwise: 0.16 fails from
+CUDA 13.3 on. A two-line kernel is compiled twice; the second time its PTX and cubin must come from
+the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from kernforge.build.backend import BackendCall
+from kernforge.build.compile import give_order, read_statistics, stewarded
+from kernforge.build.compilecache import CompileCache, host_salt, works
+from kernforge.build.effort import Effort
+from kernforge.build.workspace import Workspace, run_inside
+from kernforge.canonical import canonical_json, digest
+from kernforge.pipeline.maker import Maker
+from kernforge.process import Sink
+
+_VERSION = 1
+_KERNEL = "__global__ void trial(int *out)\n{ *out = 1; }\n"
+_SECONDS = 120.0
+
+
+def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> Effort:
+    """The effort with the compile cache, or without it where it does not work with this nvcc."""
+    if effort.cache is None:
+        return effort
+    salted = replace(effort.cache, salt=host_salt(maker.machine.host.identity))
+    effort = replace(effort, cache=salted)
+    key = _trial_key(maker, salted)
+    known = maker.store.get("trial", key, told=lambda _text: None)
+    if known is None:
+        good = _tried(maker, space, effort, log)
+        if good or not salted.network:  # a storage that does not answer says nothing of nvcc
+            _keep(maker, key, good=good)
+    else:
+        good = json.loads((known.path / "trial.json").read_bytes())["works"]
+    if good:
+        return effort
+    maker.note("No compile cache: sccache does not work with this nvcc (tried on a small kernel)")
+    return replace(effort, cache=None)
+
+
+def _trial_key(maker: Maker, cache: CompileCache) -> str:
+    with cache.program.open("rb") as file:
+        program = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest(
+        {
+            "trial": _VERSION,
+            "program": program,
+            "environment": maker.plan.stage("env").key,
+            "machine": maker.machine.parts,
+            "storage": [name for name, _ in cache.storage],
+        }
+    )
+
+
+def _tried(maker: Maker, space: Workspace, effort: Effort, log: Path) -> bool:
+    """Compile a small kernel twice in the build's own world; nothing of it stays."""
+    layout, env = space.layout, dict(maker.plan.call.env)
+    kernel = space.folder("tmp") / "trial.cu"
+    kernel.write_text(_KERNEL, encoding="utf-8")
+    arch = maker.plan.job.target.archs[0].code
+    argv = (env["CUDACXX"], f"-gencode=arch=compute_{arch},code=sm_{arch}", "-c", kernel.name)
+    call = BackendCall(argv=(*argv, "-o", "trial.o"), env=maker.plan.call.env, cwd=layout.at("tmp"))
+    sink = Sink(log=log, on_line=lambda _line: None, timeout=_SECONDS)
+    ledger = space.folder("ledger") / "calls.jsonl"
+    before = ledger.stat().st_size if ledger.exists() else 0
+    good = False
+    with maker.stage("cache", "trying sccache with this nvcc"):
+        for _ in range(2):
+            order = give_order(space, replace(effort, known={}), "trial.json")
+            status = run_inside(space, stewarded(space, call, order), sink, runner=maker.runner)
+            good = status == 0 and works(read_statistics(space))
+    for left in space.folder("tmp").iterdir():
+        left.unlink()
+    if ledger.exists():
+        with ledger.open("r+b") as file:
+            file.truncate(before)
+    log.unlink(missing_ok=True)
+    return good
+
+
+def _keep(maker: Maker, key: str, *, good: bool) -> None:
+    with maker.store.scratch() as scratch:
+        path = scratch / "trial.json"
+        path.write_text(canonical_json({"works": good}), encoding="utf-8")
+        maker.store.put("trial", key, {path.name: path}, {})

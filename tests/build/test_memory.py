@@ -1,0 +1,85 @@
+"""The budget, the control groups that bound it, and a group that really kills."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernforge.build.memory import choose_budget, free_memory, limited, own_groups
+
+GIB = 1 << 30
+HOG = "import time; data = bytearray({size}); time.sleep(0.2)"
+
+
+@pytest.mark.parametrize(
+    ("free", "size"),
+    [
+        (64 * GIB, 60 * GIB),  # never more than 4 GiB in reserve
+        (10 * GIB, 9 * GIB),
+        (1 * GIB, GIB - (256 << 20)),
+        (256 << 20, 128 << 20),  # a small machine still builds
+    ],
+)
+def test_what_is_free_less_a_reserve(free, size):
+    budget = choose_budget(free, None)
+    assert (budget.size, budget.named, budget.hard) == (size, False, free)
+
+
+def test_the_users_own_budget_is_taken_as_it_is():
+    budget = choose_budget(2 * GIB, 64 * GIB)
+    assert budget.size == 64 * GIB
+    assert budget.named
+    assert budget.hard > budget.size  # build tools are no compiles
+
+
+def tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_groups_of_version_1(tmp_path):
+    tree(tmp_path, {"memory/a/b/memory.limit_in_bytes": "5", "memory/memory.limit_in_bytes": "9"})
+    groups = own_groups("5:cpu:/x\n4:memory:/a/b\n0::/\n", tmp_path)
+    assert [g.folder.name for g in groups] == ["b", "a", "memory"]
+    assert {g.limit for g in groups} == {"memory.limit_in_bytes"}
+
+
+def test_groups_of_version_2(tmp_path):
+    tree(tmp_path, {"cgroup.controllers": "cpu memory", "user/job/memory.max": "max"})
+    groups = own_groups("0::/user/job\n", tmp_path)
+    assert [g.folder.relative_to(tmp_path) for g in groups][:2] == [Path("user/job"), Path("user")]
+    assert {g.limit for g in groups} == {"memory.max"}
+
+
+def test_a_path_that_only_the_host_knows(tmp_path):
+    tree(tmp_path, {"memory/memory.limit_in_bytes": "7"})
+    groups = own_groups("4:memory:/docker/0123\n", tmp_path)
+    assert [g.folder.name for g in groups] == ["memory"]
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "1:name=systemd:/\n"])
+def test_no_memory_group(text, tmp_path):
+    assert own_groups(text, tmp_path) == ()
+
+
+def test_what_is_free_here_is_no_more_than_the_machine_has():
+    total = int(Path("/proc/meminfo").read_text().split()[1]) << 10
+    assert 0 < free_memory() <= total
+
+
+def run_in(group, code):
+    enter = 'echo $$ > "$0" && exec "$@"'
+    argv = ["/bin/sh", "-c", enter, str(group / "cgroup.procs"), sys.executable, "-c", code]
+    return subprocess.run(argv, check=False).returncode
+
+
+def test_a_group_kills_what_passes_its_limit_and_leaves_nothing():
+    with limited(200 << 20) as group:
+        if group is None:
+            pytest.skip("no memory control group can be made here")
+        assert run_in(group, HOG.format(size=20 << 20)) == 0
+        assert run_in(group, HOG.format(size=600 << 20)) == -9
+    assert not group.exists()
