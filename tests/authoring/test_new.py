@@ -154,6 +154,8 @@ def test_hooks_and_filters_of_a_strange_checkout_do_not_run(new, checkout, tmp_p
     trap = tmp_path / "trap"
     for key in ("core.fsmonitor", "diff.external", "core.pager", "core.editor"):
         git(checkout, "config", key, f"touch {trap}")
+    git(checkout, "config", "filter.evil.clean", f"touch {trap}; cat")
+    (checkout / ".git/info/attributes").write_text("*.cu filter=evil\n")
     (checkout / "kernels/csrc/k.cu").write_text("changed\n")
     done = new("--from", str(checkout), "--subdir", "kernels", "--changes")
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,13 @@ def test_header_fields_with_continued_lines_and_without_the_body():
     assert field(fields, "Version") is None
 
 
-@pytest.mark.parametrize("text", ["", "\n", "  begins continued", "\tx"])
+def test_a_line_of_blanks_does_not_end_the_header():
+    """As in the metadata of a published wheel, whose licence text has such lines."""
+    text = "License: one\n        two\n        \n        three\nRequires-Dist: torch\n\nbody\n"
+    assert field(header_fields(text), "Requires-Dist") == "torch"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "   \n", "  begins continued", "\tx"])
 def test_headers_of_nothing(text):
     assert header_fields(text) == ()
 

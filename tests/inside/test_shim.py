@@ -601,3 +601,19 @@ def test_shim_needs_nothing_but_the_standard_library():
     )
     names = {name.partition(".")[0] for name in done.stdout.split()}
     assert names <= {*sys.stdlib_module_names, "__main__", "_sysconfigdata"}
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        (["-c", "../src/a.cu"], ["-frandom-seed=a.cu"]),
+        (["-c", "../src/a.cu", "-frandom-seed=7"], ["-frandom-seed=7"]),
+        (["--frandom-seed", "7", "-c", "../src/a.cu"], []),
+        (["-E", "../src/a.cu"], []),
+        (["a.o", "-o", "lib.so"], []),
+    ],
+)
+def test_names_of_a_unit_follow_from_its_path_and_not_from_a_process_id(words, seeds, build):
+    build.configure(seeded=True)
+    argv = build.after("nvcc", *words)["argv"]
+    assert [word for word in argv if word.startswith("-frandom-seed=")] == seeds

@@ -154,6 +154,7 @@ def config(toolkit, folder):
     config = shim.Config()
     config.tools = {"nvcc": str(toolkit / "bin/nvcc")}
     config.path, config.ledger, config.roots = "/usr/bin:/bin", str(folder), [str(folder)]
+    config.seeded, config.steward = False, None
     config.archs, config.by_path, config.default = ARCHS["120a"], [], "replace"
     return config
 

@@ -1,5 +1,6 @@
 import copy
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -102,11 +103,16 @@ def test_what_hides_behind_the_same_symptom_is_told_apart(code, name, said):
     assert f"{said} (error {code}, {name})" in fault.text
 
 
-@pytest.mark.parametrize("found", [ONLY_PTX, ONLY_BLACKWELL])
-def test_a_container_that_loads_with_no_kernel_is_no_pass(found):
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [(ONLY_PTX, "only PTX that the driver would have to compile"),
+     (ONLY_BLACKWELL, "no code for this GPU .* 209")],
+)  # fmt: skip
+def test_a_container_that_loads_with_no_kernel_is_no_pass(found, said):
     """Measured on a 9.0 card: the load of a container without code for it "succeeds"."""
     rungs = judged(document(kernels=()), libraries=(found,))
     assert words(rungs)[:1] == ["load-nothing"]
+    assert re.search(said, rungs[0].faults[0].text)
 
 
 def test_a_kernel_of_the_facts_that_does_not_load_is_named():

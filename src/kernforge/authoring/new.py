@@ -18,6 +18,7 @@ from typing import Any
 from kernforge.authoring.cmakescan import Download, downloads
 from kernforge.errors import SelectionError, SourceError
 from kernforge.process import Command, Runner
+from kernforge.source.gitfilters import ASK_FILTERS, NO_PROGRAMS, without_filters
 
 _SKIPPED = {"build", "dist", ".git", "node_modules", "__pycache__", ".venv", "_skbuild"}
 _MAX_FILES = 20_000
@@ -70,7 +71,8 @@ class Project:
 
 
 def _git(folder: Path, env: tuple[tuple[str, str], ...], runner: Runner, *words: str) -> bytes:
-    safe = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "diff.external=")
+    names = runner.run(Command(argv=("git", *NO_PROGRAMS, *ASK_FILTERS), env=env, cwd=folder)).text
+    safe = (*NO_PROGRAMS, *without_filters(names.split("\0")))
     result = runner.run(Command(argv=("git", *safe, *words), env=env, cwd=folder), timeout=300)
     if result.returncode != 0:
         raise SourceError(

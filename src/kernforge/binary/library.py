@@ -16,6 +16,7 @@ from kernforge.binary.elf import Buffer, Elf, read_elf
 from kernforge.binary.facts import ElfFacts, Finding, Library
 from kernforge.binary.fatbin import FatbinReader
 from kernforge.binary.findings import FindingLog, GarbledError
+from kernforge.binary.opening import open_file
 
 _REGISTERED, _RELOCATABLE = b".nv_fatbin", b"__nv_relfatbin"
 
@@ -97,7 +98,7 @@ def read_library_file(file: Path, path: str, *, kernels: bool = True) -> Library
     Raises:
         OSError: where the file cannot be opened.
     """
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         size = file.stat().st_size
         if size == 0:
             return read_library(b"", path, kernels=kernels)

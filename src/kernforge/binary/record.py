@@ -35,11 +35,12 @@ def header_fields(text: str) -> Fields:
     """The fields of an e-mail style header, continuation lines joined; the body is left out."""
     fields: list[tuple[str, str]] = []
     for line in text.splitlines():
-        if not line.strip():
+        if not line:
             break
-        if line[0] in " \t" and fields:
-            name, value = fields[-1]
-            fields[-1] = name, f"{value}\n{line.strip()}"
+        if line[0] in " \t":  # a line of blanks goes on too: some licences have them
+            if fields:
+                name, value = fields[-1]
+                fields[-1] = name, f"{value}\n{line.strip()}"
             continue
         name, colon, value = line.partition(":")
         if colon:

@@ -24,6 +24,7 @@ from kernforge.binary.library import (
     read_library_file,
     unreadable,
 )
+from kernforge.binary.opening import open_file
 from kernforge.binary.record import TEXT_LIMIT, decode, field, header_fields, read_record
 from kernforge.binary.wheel import read_wheel
 from kernforge.errors import SelectionError, VerifyError
@@ -121,7 +122,7 @@ def read_distribution(info: Path, *, kernels: bool = True, workers: int | None =
 
 def _read_text(path: Path, log: FindingLog) -> str:
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             return decode(stream.read(TEXT_LIMIT))
     except OSError as error:
         log.note("text-missing", f"{path.name} cannot be read: {error.strerror}")
@@ -177,7 +178,7 @@ def _looks_native(path: Path) -> bool:
     if path.suffix in PLAIN_SUFFIXES:
         return False
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             return is_native(stream.read(4)) or LIBRARY_NAME.search(path.name) is not None
     except OSError:
         return LIBRARY_NAME.search(path.name) is not None

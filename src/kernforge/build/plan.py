@@ -18,7 +18,7 @@ from kernforge.recipe.matrix import Job, expand_local
 from kernforge.toolchain.lock import Lock
 from kernforge.toolchain.sandbox import Layout
 
-PACK_VERSION = 2
+PACK_VERSION = 3
 DEFAULT_EPOCH = 1577836800
 """2020-01-01, the date of sources that carry none."""
 

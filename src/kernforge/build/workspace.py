@@ -57,6 +57,7 @@ class World:
         cuda: the CUDA root as the build sees it, relative to the layout's root.
         toolkit: the host's toolkit where the root is made of it, else None.
         cache: the compile cache, or None.
+        seeded: whether nvcc knows -frandom-seed (tried with CUDA 13).
     """
 
     sandbox: Sandbox
@@ -65,6 +66,7 @@ class World:
     cuda: str
     toolkit: HostToolkit | None = None
     cache: CompileCache | None = None
+    seeded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +216,7 @@ def _write_shims(folder: Path, world: World, gencode: dict[str, Any], runner: Ru
         "roots": [layout.at("src"), layout.at("build")],
         "gencode": gencode,
         "steward": layout.at("ledger", SOCKET),
+        "seeded": world.seeded,
     }
     (folder / "config.json").write_text(json.dumps(config, sort_keys=True), encoding="utf-8")
 

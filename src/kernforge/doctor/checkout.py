@@ -13,6 +13,7 @@ from kernforge.doctor.files import is_folder, read_text
 from kernforge.errors import KernforgeError
 from kernforge.process import KILLED_FOR_TIME
 from kernforge.source.git import Git
+from kernforge.source.gitfilters import ASK_FILTERS, without_filters
 from kernforge.source.redact import bare_url
 
 _UPWARD = 40
@@ -67,12 +68,7 @@ class _Asked:
     def __init__(self, top: Path, dot: Path, git: Git) -> None:
         self._git, self._dot = git, dot
         self._before: tuple[str, ...] = (f"--work-tree={top}",)
-        names = self.words("config", "--name-only", "--null", "--get-regexp", r"^filter\.")
-        for name in dict.fromkeys((names or "").split("\0")):
-            if name.endswith((".clean", ".smudge", ".process")):
-                self._before += ("-c", f"{name}=")
-            elif name.endswith(".required"):
-                self._before += ("-c", f"{name}=false")
+        self._before += without_filters((self.words(*ASK_FILTERS) or "").split("\0"))
 
     def words(self, *words: str) -> str | None:
         """Output of a call, or None where it fails."""

@@ -24,7 +24,6 @@ from kernforge.pack.built import Built, read_built
 from kernforge.source.redact import bare_url
 
 _INFO = re.compile(r"(?P<name>[^-/]+?)(?:-(?P<version>[^-/]+))?(?:-py[\d.]+)?\.(?:dist|egg)-info")
-_BLANK = re.compile(r"^[ \t]+$", re.MULTILINE)
 """Lines of blanks continue a field (licences that are written out); only an empty one ends all."""
 _ASIDE = frozenset({"tests", "test", "testing", "docs", "doc", "examples", "benchmarks"})
 _COMMIT = re.compile(r"\+(?:\w+\.)*?g([0-9a-f]{7,40})")
@@ -153,7 +152,7 @@ def _read(info: Path, site: Path, match: re.Match[str]) -> Installed:
     text = _metadata(info)
     if text is None:
         log.note("metadata-missing", f"{info.name} has no METADATA that can be read")
-    fields = header_fields(_BLANK.sub(" .", text or ""))
+    fields = header_fields(text or "")
     record = _record(info, log)
     missing = _missing(site, record) if record is not None else ()
     if missing:

@@ -396,9 +396,12 @@ class Config:
         by_path: pattern and policy; the first that fits counts.
         default: the policy where none fits.
         steward: the steward's socket, or None.
+        seeded: whether nvcc knows -frandom-seed.
     """
 
-    __slots__ = ("archs", "by_path", "default", "ledger", "path", "roots", "steward", "tools")
+    __slots__ = (
+        "archs", "by_path", "default", "ledger", "path", "roots", "seeded", "steward", "tools",
+    )  # fmt: skip
 
     tools: dict[str, str]
     path: str
@@ -408,6 +411,7 @@ class Config:
     by_path: list[tuple[str, str]]
     default: str
     steward: str | None
+    seeded: bool
 
 
 def load_config() -> Config:
@@ -432,6 +436,7 @@ def load_config() -> Config:
         config.by_path = [(pattern, policy) for pattern, policy in gencode["by_path"]]
         config.default = gencode["default"]
         config.steward = raw.get("steward")
+        config.seeded = bool(raw.get("seeded"))
         version = raw["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Refusal(97, f"{path!r} is no configuration: {error!r}") from None
@@ -566,6 +571,10 @@ def plan_nvcc(config: Config, words: list[str]) -> Plan:
     if call.kind in {"compile", "link"} and not _places_temporaries(call):
         # names of temporary files reach the object, and those in TMPDIR are random
         plan.words = ["-objtemp", *plan.words]
+    if config.seeded and call.kind == "compile" and "frandom-seed" not in call.names:
+        # a unit that defines no function of its own has nvcc's process id in its symbols
+        named = [f"-frandom-seed={relative(path, config.roots)}" for path in plan.sources[:1]]
+        plan.words = [*named, *plan.words]
     if (call.value("threads") or "").isdigit():
         plan.threads = int(call.value("threads") or 1)
         options = parse(plan.words, [(0, 0)] * len(plan.words))

@@ -34,7 +34,7 @@ _KIB = 1024
 _BUSY, _IDLE = 0.1, 0.5  # seconds between two looks, with and without a compile
 _LOOK_SHARE = 20  # a look may take one part in so many of the time
 _PUBLISH = 0.25  # seconds between two states for the live view
-_GROWTH = 1.25  # how far an estimate is raised above what was seen
+_GROWTH = 1.1  # how far an estimate is raised above what was seen
 _NEAR = 0.97  # of the budget in use, all together: the youngest call is ended
 _PATIENCE = 5.0  # seconds that a compile cache's server may take to start
 _CACHEABLE = frozenset({"nvcc", "cc", "gcc", "c++", "g++"})
@@ -494,16 +494,17 @@ class Steward:
             call.memory = sum(found[pid][1] for pid in own if pid in found)
             call.peak = max(call.peak, call.memory)
             if call.memory > call.estimate:
-                call.estimate = int(call.memory * _GROWTH)
+                call.estimate = min(int(call.memory * _GROWTH), self.order.budget)
         self.gone = [call for call in self.gone if call.members]
         self.make_room(children)
         self.looked = time.monotonic()
         self.cost = self.looked - began
 
     def make_room(self, children: dict[int, list[int]]) -> None:
-        """End the youngest call where all that run come near the budget."""
+        """End the youngest call where estimates, once raised, are more than the budget together."""
         running = [call for call in self.calls.values() if call.state == "running"]
-        if sum(call.memory for call in running) < self.order.budget * _NEAR or len(running) < 2:
+        near = sum(call.memory for call in running) >= self.order.budget * _NEAR
+        if len(running) < 2 or not (near or self.held() > self.order.budget):
             return
         youngest = max(running, key=lambda call: call.since)
         if youngest.yielded:

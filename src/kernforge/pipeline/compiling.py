@@ -48,6 +48,8 @@ from kernforge.store.local import Entry, Store
 from kernforge.toolchain.env import Environment
 
 _STRIP_BATCH = 200
+_SEEDED = 13
+"""First CUDA release whose nvcc was tried with -frandom-seed."""
 _TICK = 0.5
 
 
@@ -149,6 +151,7 @@ def _space(
         cuda=cuda_place(job),
         toolkit=machine.toolkit,
         cache=maker.settings.compile_cache,
+        seeded=int(job.target.cuda.split(".")[0]) >= _SEEDED,
     )
     if world.cache is not None:
         world.cache.folder.mkdir(parents=True, exist_ok=True)

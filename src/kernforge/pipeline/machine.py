@@ -18,6 +18,9 @@ from kernforge.toolchain.hostcuda import HostToolkit, candidates, choose_toolkit
 from kernforge.toolchain.programs import RUST, Wanted, with_programs
 from kernforge.toolchain.sandbox import Sandbox, probe_sandbox
 
+_LEFT_VERSION = 2
+"""Of what is done to a backend's wheel before it is kept: stripped, build IDs made anew."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -77,4 +80,5 @@ def artifact_key(plan: Plan, machine: Machine) -> str:
 
 def compiled_key(plan: Plan, machine: Machine) -> str:
     """The key of what the compile alone leaves: another local version compiles nothing again."""
-    return stage_key("compiled", plan.stage("build").key, machine.parts)
+    parts = machine.parts | {"left": _LEFT_VERSION}
+    return stage_key("compiled", plan.stage("build").key, parts)

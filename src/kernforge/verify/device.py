@@ -233,10 +233,20 @@ def _load_faults(subject: Subject, result: DeviceResult, driver: str | None) -> 
             faults.append(newer)
     if not faults and not _tried(result) and not _waits(subject, device):
         errors = sorted({error for one in result.libraries for error in one.errors})
-        what = _told(errors) if errors else "no code for this GPU"
+        what = _told(errors) if errors else _silent(subject, device)
         text = f"No kernel of the wheel loads on {result.name} ({device}): {what}"
         faults.append(Fault(word="load-nothing", text=text, device=device))
     return faults
+
+
+def _silent(subject: Subject, device: Device) -> str:
+    """Why nothing loads though the driver names no error: it takes a container without code."""
+    jit = any(served_names(library, device, jit=True) for library in subject.libraries)
+    return (
+        "no machine code for this GPU, only PTX that the driver would have to compile"
+        if jit
+        else "no code for this GPU (a kernel of it, launched, ends with error 209)"
+    )
 
 
 def _tried(result: DeviceResult) -> bool:

@@ -15,6 +15,7 @@ from kernforge.binary.dynamic import elf_facts
 from kernforge.binary.elf import read_elf
 from kernforge.binary.facts import ElfFacts
 from kernforge.binary.findings import FindingLog, GarbledError
+from kernforge.binary.opening import open_file
 from kernforge.toolchain.torchfacts import torch_cuda, torch_folder
 
 SYSTEM_FOLDERS = tuple(
@@ -94,7 +95,7 @@ def read_dynamic(path: Path) -> ElfFacts | None:
     """The dynamic part of a library on disk; None where it is no library that can be read."""
     try:
         with (
-            path.open("rb") as stream,
+            open_file(path) as stream,
             mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
             return _parsed(data)
