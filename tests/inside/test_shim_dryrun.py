@@ -241,6 +241,10 @@ def test_compile_spelling_under_upstream(text, config, folder):
     config.default = "upstream"
     words = told(text, folder)
     plan = check(config, words)
+    if plan.threads is not None:  # granted when the call runs; the last one that it names counts
+        assert (plan.threads, text.split().count("-t4")) == (4, 1)
+        words = [w for w, before in zip(words, ["", *words], strict=False)
+                 if w not in {"-t", "-t4"} and before != "-t"]  # fmt: skip
     assert plan.words == (["-objtemp", *words] if plan.kind in {"compile", "link"} else words)
     assert plan.after == plan.before
 

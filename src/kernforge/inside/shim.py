@@ -90,6 +90,7 @@ _LINKABLE = (".o", ".obj", ".a", ".so", ".lo")
 _TOKEN = re.compile(r'(?:\\.|"(?:\\.|[^"\\])*"|[^\s"\\])+', re.DOTALL)
 _SPEC = re.compile(r'\s*(arch|code)\s*=\s*(\[[^\]]*\]|"[^"]*"|[^,]*)')
 _HOST_TOKEN = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^\s"'\\])+""", re.DOTALL)
+_THREADS = re.compile(r"-t\d+")
 _MAX_NESTING = 16
 _HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
 _GRACE = 2  # seconds a stopped compiler gets to clean up
@@ -575,11 +576,20 @@ def plan_nvcc(config: Config, words: list[str]) -> Plan:
         # a unit that defines no function of its own has nvcc's process id in its symbols
         named = [f"-frandom-seed={relative(path, config.roots)}" for path in plan.sources[:1]]
         plan.words = [*named, *plan.words]
-    if (call.value("threads") or "").isdigit():
-        plan.threads = int(call.value("threads") or 1)
-        options = parse(plan.words, [(0, 0)] * len(plan.words))
-        plan.words = keep(options, frozenset({"threads"}), os.environ.get("TMPDIR", os.curdir))
+    take_threads(call, plan)
     return plan
+
+
+def take_threads(call: Call, plan: Plan) -> None:
+    """Take the number of threads out of the words: it is granted when the call runs."""
+    named = [o for o in call.flat if o.name == "threads" or _THREADS.fullmatch(o.name)]
+    last = (named[-1].value or named[-1].name[2:]) if named else ""
+    if not last.isdigit():
+        return
+    plan.threads = int(last)
+    options = parse(plan.words, [(0, 0)] * len(plan.words))
+    dropped = frozenset(option.name for option in named)
+    plan.words = keep(options, dropped, os.environ.get("TMPDIR", os.curdir))
 
 
 def _places_temporaries(call: Call) -> bool:
