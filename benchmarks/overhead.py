@@ -7,13 +7,16 @@
 Both sides compile for the same archs. The bare side runs `python -m build` in the same bubblewrap
 with the same environment, the real nvcc in its place and the compilers on PATH: what a careful
 user would do by hand. The sides alternate, so that a slow moment of the machine hits both.
-With --upstream the bare side compiles what the project does by default. Prints wall and processor
-seconds of each pair, and the medians of the wall difference and of both ratios.
+With --upstream the bare side compiles what the project does by default. kernforge builds without
+its compile cache, unless --compile-cache is given: then into an empty one. Prints wall and
+processor seconds of each pair with the wheel's SHA-256, and the medians of the wall difference and
+of both ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -100,11 +103,13 @@ class Account:
         return cost
 
 
-def kernforge_once(recipe: str, arch: str) -> Cost:
+def kernforge_once(recipe: str, arch: str, *more: str) -> tuple[Cost, str]:
     with tempfile.TemporaryDirectory(dir=ROOT / "cache") as folder:
         share(Path(folder))
-        words = ["--cache", folder, "build", recipe, "--arch", arch, "--json"]
-        return Account().run([sys.executable, "-m", "kernforge", *words])
+        words = ["--cache", folder, "build", recipe, "--arch", arch, "--json", *more]
+        cost = Account().run([sys.executable, "-m", "kernforge", *words])
+        (wheel,) = Path(folder).glob("store/artifact/*/*/*.whl")
+        return cost, hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 def bare_command(plan: dict[str, object], env: Path, scratch: Path) -> list[str]:
@@ -177,7 +182,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--tree", type=Path, help="the unpacked source, for a recipe of the index")
     parser.add_argument("--upstream", action="store_true", help="the project's own default archs")
+    parser.add_argument("--compile-cache", action="store_true", help="let kernforge fill one")
     options = parser.parse_args()
+    more = () if options.compile_cache else ("--no-compile-cache",)
     fetched = json.loads(call("fetch", options.recipe, "--arch", options.arch, "--json"))[0]
     plan = json.loads(call("plan", options.recipe, "--arch", options.arch, "--json"))[0]
     build = next(s for s in plan["stages"] if s["name"] == "build")
@@ -187,12 +194,12 @@ def main() -> None:
         shutil.copytree(tree, named)
         pairs = []
         for number in range(options.pairs):
-            ours = kernforge_once(options.recipe, options.arch)
+            ours, sha256 = kernforge_once(options.recipe, options.arch, *more)
             narrowed = None if options.upstream else options.arch
             bare = bare_once(plan, Path(fetched["environment"]), named, narrowed)
             pairs.append((ours, bare))
             said = f"kernforge {ours.wall:.2f} s ({ours.cpu:.1f} s of processors)"
-            said += f", bare {bare.wall:.2f} s ({bare.cpu:.1f} s)"
+            said += f", bare {bare.wall:.2f} s ({bare.cpu:.1f} s); wheel {sha256[:16]}"
             print(f"pair {number + 1}: {said}", flush=True)
     difference = statistics.median(a.wall - b.wall for a, b in pairs)
     wall = statistics.median(a.wall / b.wall for a, b in pairs)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 for name in ("GITHUB_ACTIONS", "KERNFORGE_PROGRESS"):  # what tests read does not hang on the place
     os.environ.pop(name, None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs behind it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 IMPLIED = {"toolkit": "build", "compiler_cache": "build"}
 

@@ -58,9 +58,9 @@ def write_project(root: Path, changes: dict[str, str] | None = None) -> Path:
 
 
 def share_toolchain(cache: Path, shared: Path) -> Path:
-    """A cache of its own that takes environments and downloads from a shared one."""
-    cache.mkdir(parents=True, exist_ok=True)
-    for name in ("envs", "uv", "host"):
+    """A cache of its own that takes environments, downloads and trials from a shared one."""
+    (cache / "store").mkdir(parents=True, exist_ok=True)
+    for name in ("envs", "uv", "host", "store/trial"):
         (shared / name).mkdir(parents=True, exist_ok=True)
         (cache / name).symlink_to(shared / name)
     return cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 _GROUPS = Path("/sys/fs/cgroup")
 _UNLIMITED = 1 << 60
 _PREFIX = "kernforge-"
+_TRIES, _PAUSE = 40, 0.05  # seconds between two tries to remove a group
 _RESERVE_SHARE, _RESERVE_LEAST, _RESERVE_MOST = 10, 256 << 20, 4 << 30
 _SLACK_LEAST, _SLACK_SHARE = 1 << 30, 8  # above the budget: build tools, page cache in use
 
@@ -127,8 +129,20 @@ def limited(hard: int) -> Iterator[Path | None]:
         yield made
     finally:
         if made is not None:
-            with contextlib.suppress(OSError):  # a process of it may still be ending
-                made.rmdir()
+            _remove(made)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a group; the last of its processes may take a moment to end."""
+    for _ in range(_TRIES):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _make_group(hard: int) -> Path | None:
