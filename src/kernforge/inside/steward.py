@@ -31,7 +31,8 @@ import time
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024
-_BUSY, _IDLE = 0.1, 0.5  # seconds between two looks, with and without a compile
+_BUSY, _IDLE = 0.1, 0.5  # seconds between two looks: where something may change, and else
+_YOUNG = 3.0  # seconds
 _LOOK_SHARE = 20  # a look may take one part in so many of the time
 _PUBLISH = 0.25  # seconds between two states for the live view
 _GROWTH = 1.1  # how far an estimate is raised above what was seen
@@ -371,8 +372,7 @@ class Steward:
         """Work until the backend has ended; its exit status, as a shell would say it."""
         self.ready.register(woken, selectors.EVENT_READ)
         while True:
-            busy = any(call.state != "waiting" for call in self.all_calls())
-            pause = max(_BUSY, self.cost * _LOOK_SHARE) if busy else _IDLE
+            pause = max(self.pause(), self.cost * _LOOK_SHARE)
             for key, _ in self.ready.select(pause):
                 if key.fileobj is self.listener:
                     self.accept()
@@ -389,6 +389,13 @@ class Steward:
                 self.look()
             self.admit()
             self.publish()
+
+    def pause(self) -> float:
+        """Seconds until the next look: rarer where all is well and nothing has begun lately."""
+        running = [call for call in self.all_calls() if call.state != "waiting"]
+        young = any(time.time() - call.since < _YOUNG for call in running)
+        much = sum(call.memory for call in running) > self.order.budget / 2
+        return _BUSY if running and (young or much) else _IDLE
 
     def accept(self) -> None:
         """A shim has come."""

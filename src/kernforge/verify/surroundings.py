@@ -117,6 +117,7 @@ class Surroundings:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._known: dict[str, Provider | None] = {}
+        self._facts: dict[Path, ElfFacts | None] = {}
         self._packaged = dict(self._packaged_files())
 
     @property
@@ -150,10 +151,17 @@ class Surroundings:
         return None
 
     def _provider(self, name: str, path: Path, origin: str) -> Provider | None:
-        elf = read_dynamic(path)
+        elf = self._dynamic(path)
         if elf is None:
             return None
         return Provider(name=name, origin=origin, needed=elf.needed, defined=frozenset(elf.defined))
+
+    def _dynamic(self, path: Path) -> ElfFacts | None:
+        """The dynamic part of a file, read once: both levels ask for torch's large libraries."""
+        real = path.resolve()
+        if real not in self._facts:
+            self._facts[real] = read_dynamic(real)
+        return self._facts[real]
 
     def interpreter(self) -> tuple[Provider, ...]:
         """The interpreter and the libraries that it needs: what every module finds loaded."""
@@ -187,5 +195,5 @@ class Surroundings:
     def packaged_facts(self) -> Iterator[ElfFacts]:
         """The dynamic part of every library that packages of the environment bring."""
         for path in {path.resolve() for path in self._packaged.values()}:
-            if (elf := read_dynamic(path)) is not None:
+            if (elf := self._dynamic(path)) is not None:
                 yield elf
