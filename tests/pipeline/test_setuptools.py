@@ -1,6 +1,7 @@
 """The setuptools backend without torch: policies by path, every way to a compiler, the shell's words."""
 
 import json
+import shutil
 
 import pytest
 from pipeline.trials import FILES, KERNEL, SETUP, recipe_with, setup_with
@@ -172,3 +173,15 @@ def test_an_nvcc_that_is_given_the_shims_compiler_is_no_stranger(trial):
     assert text.count("-ccbin") == 1
     trial.write({"project/setup.py": text})
     assert trial.build().archs() == {"scale.cu": ["sm_120a"]}
+
+
+def test_an_extension_is_equal_with_and_without_the_compile_cache(trial):
+    """Names of temporary files, which a cache's objects spell otherwise, are in neither."""
+    trial.write({"project/csrc/shift.cu": KERNEL.replace("scale", "shift")})
+    first = trial.build()
+    assert first.status == 0, first.said
+    for kind in ("artifact", "compiled"):
+        shutil.rmtree(trial.cache / "store" / kind)
+    second = trial.build("--no-compile-cache")
+    assert second.status == 0, second.said
+    assert first.objects[0]["sha256"] == second.objects[0]["sha256"]

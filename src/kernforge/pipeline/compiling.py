@@ -244,14 +244,23 @@ def _ledger_file(space: Workspace) -> Path:
 
 
 def _stripped(maker: Maker, space: Workspace, built: Built, sink: Sink) -> Path:
-    """The backend's wheel without local symbols, which differ with sccache's objects."""
+    """The backend's wheel without the symbols that only a linker needs.
+
+    Names of temporary files are among them (``strip -x`` keeps those), and a compile cache's
+    objects spell them otherwise.
+    """
     tree = space.folder("wheel") / "tree"
     unpack(built.wheel, tree)
     layout = space.layout
     names = [layout.at("wheel/tree", str(path.relative_to(tree))) for path in elf_files(tree)]
     env = (("PATH", layout.at("host")), ("LC_ALL", "C.UTF-8"))
     for start in range(0, len(names), _STRIP_BATCH):
-        argv = (layout.at("host/strip"), "-x", "--", *names[start : start + _STRIP_BATCH])
+        argv = (
+            layout.at("host/strip"),
+            "--strip-unneeded",
+            "--",
+            *names[start : start + _STRIP_BATCH],
+        )
         call = BackendCall(argv=argv, env=env, cwd=layout.at("wheel"))
         if status := run_inside(space, call, sink, runner=maker.runner):
             raise CompileError(

@@ -18,7 +18,7 @@ from kernforge.toolchain.hostcuda import HostToolkit, candidates, choose_toolkit
 from kernforge.toolchain.programs import RUST, Wanted, with_programs
 from kernforge.toolchain.sandbox import Sandbox, probe_sandbox
 
-_LEFT_VERSION = 2
+_LEFT_VERSION = 3
 """Of what is done to a backend's wheel before it is kept: stripped, build IDs made anew."""
 
 
