@@ -67,6 +67,7 @@ class _Parser(TypeReader):
         return text
 
     def special_name(self) -> str:
+        """Read a <special-name>: a table or guard, and what it is of."""
         code = self.peek(2)
         if code not in SPECIAL:
             raise UnknownNameError
@@ -75,6 +76,7 @@ class _Parser(TypeReader):
         return SPECIAL[code] + inner
 
     def function_name(self) -> _Name:
+        """Read a <name>: nested, local, substituted or plain, with its template arguments."""
         if self.skip("N"):
             return self.nested(outermost=True)
         if self.skip("Z"):
@@ -89,11 +91,13 @@ class _Parser(TypeReader):
         return name
 
     def unscoped(self) -> _Name:
+        """Read an <unscoped-name>."""
         scope = "std::" if self.skip("St") else ""
         name = self.unqualified("")
         return _Name(scope + name.text, special=name.special)
 
     def local(self) -> _Name:
+        """Read a <local-name>: what stands in a function."""
         kept = self.arguments
         scope = self.encoding(result=False)
         self.expect("E")
@@ -109,6 +113,7 @@ class _Parser(TypeReader):
         return inner
 
     def discriminator(self) -> None:
+        """Pass over a <discriminator>."""
         if self.skip("__"):
             self.number()
             self.expect("_")
@@ -116,6 +121,7 @@ class _Parser(TypeReader):
             self.at += 2
 
     def nested(self, *, outermost: bool = False) -> _Name:
+        """Read a <nested-name> after its ``N``."""
         uses = self.uses
         name = _Name("", qualifiers=self.member_qualifiers())
         last = ""
@@ -144,6 +150,7 @@ class _Parser(TypeReader):
         return name
 
     def member_qualifiers(self) -> str:
+        """Read the qualifiers of a member function, the last first."""
         found = ""
         while self.peek() in QUALIFIERS:
             found = QUALIFIERS[self.peek()] + found
@@ -154,6 +161,7 @@ class _Parser(TypeReader):
         return found
 
     def unqualified(self, scope: str) -> _Name:
+        """Read an <unqualified-name> in a scope."""
         self.skip("L")
         code = self.peek(2)
         if code[:1].isdigit():
@@ -173,6 +181,7 @@ class _Parser(TypeReader):
         return name
 
     def source_name(self) -> str:
+        """Read a <source-name>: a length and so many characters."""
         size = self.number()
         text = self.name[self.at : self.at + size]
         if not size or len(text) < size:
@@ -181,6 +190,7 @@ class _Parser(TypeReader):
         return "(anonymous namespace)" if re.match(r"_GLOBAL_[._$]N", text) else text
 
     def closure(self) -> _Name:
+        """Read the <closure-type-name> of a lambda."""
         self.expect("Ul")
         kept, self.arguments = self.arguments, _AUTO
         parameters = self.parameters()
@@ -195,6 +205,7 @@ class _Parser(TypeReader):
         return number
 
     def operator(self) -> _Name:
+        """Read an <operator-name>."""
         code = self.peek(2)
         if code == "cv":
             self.at += 2
@@ -206,6 +217,7 @@ class _Parser(TypeReader):
         return _Name(f"operator{' ' if sign[0].isalpha() else ''}{sign}")
 
     def class_name(self) -> Text:
+        """Read a <class-enum-type>."""
         if self.skip("N"):
             return Text(self.nested().text)
         if self.skip("Z"):
@@ -222,6 +234,7 @@ class _Parser(TypeReader):
     # Substitutions and templates.
 
     def substitution(self) -> Text:
+        """Read a <substitution>: something read before, or a name of the standard library."""
         self.expect("S")
         code = self.peek()
         if code in STANDARD:
@@ -230,6 +243,7 @@ class _Parser(TypeReader):
         return self.recall(self.sequence())
 
     def parameter(self) -> Text:
+        """Read a <template-param>: an argument read before."""
         self.expect("T")
         number = self.sequence()
         if self.arguments is _AUTO:
@@ -248,6 +262,7 @@ class _Parser(TypeReader):
         return items[self.chosen] if self.chosen < len(items) else Text("")
 
     def template_arguments(self, *, outermost: bool = False) -> str:
+        """Read <template-args> as text."""
         found = self.argument_list("I")
         if outermost:
             self.arguments = found
@@ -257,6 +272,7 @@ class _Parser(TypeReader):
         return f"<{text} >" if text.endswith(">") and not empty else f"<{text}>"
 
     def argument_list(self, opening: str) -> tuple[Text | Pack, ...]:
+        """Read template arguments up to their ``E``."""
         self.expect(opening)
         found: list[Text | Pack] = []
         while not self.skip("E"):
@@ -276,6 +292,7 @@ class _Parser(TypeReader):
     # Expressions, as far as kernels have them.
 
     def literal(self) -> str:
+        """Read an <expr-primary>."""
         self.expect("L")
         if self.skip("_Z") or self.skip("Z"):
             text = self.bare_encoding()
@@ -295,12 +312,14 @@ class _Parser(TypeReader):
         return f"({kind}){value}" if value else f"({kind})0"
 
     def bare_encoding(self) -> str:
+        """Read an <encoding>; the template arguments at hand stay."""
         kept = self.arguments
         text = self.encoding()
         self.arguments = kept
         return text
 
     def expression(self) -> str:
+        """Read an <expression>."""
         self.step()
         if self.peek() == "L":
             return self.literal()
@@ -320,14 +339,17 @@ class _Parser(TypeReader):
         return f"{scope}{{{', '.join(items)}}}"
 
     def member(self) -> str:
+        """Read a member of a type, as an expression names it."""
         scope = self.type().all
         text = f"{scope}::{self.source_name()}"
         return text + self.template_arguments() if self.peek() == "I" else text
 
     def size(self) -> str:
+        """Read the operand of ``sizeof``."""
         return f"sizeof ({self.type().all})"
 
     def operation(self, code: str) -> str:
+        """Read the operands of an operator."""
         sign, operands = OPERATORS.get(code, ("", 0))
         if operands == 1:
             return self.unary(sign)
@@ -353,6 +375,7 @@ class _Parser(TypeReader):
         return text
 
     def unary(self, sign: str) -> str:
+        """Read the operand of an operator that takes one."""
         if sign == "&" and self.skip("L_Z"):
             return self.address()
         return f"{sign}({self.expression()})"

@@ -14,10 +14,10 @@ from kernforge.arch import cuda_problem, parse_arch
 from kernforge.build.ledger import Record
 from kernforge.errors import RecipeError
 
-PROBES = ("CMakeScratch", "CompilerId", "cmTC_", "__cmake_determine", "CompilerABI.")
+_PROBES = ("CMakeScratch", "CompilerId", "cmTC_", "__cmake_determine", "CompilerABI.")
 _MORE_MEMORY = (
-    "it was tried again with nothing beside it: free some memory, name a larger --memory, "
-    "or compile for fewer archs in one call"
+    "free some memory, name a larger --memory, run fewer compiles at once (--jobs 1), or compile "
+    "for fewer archs in one call"
 )
 _CRASHES = {139: "signal 11", 134: "signal 6", 136: "signal 8", 132: "signal 4"}
 
@@ -164,8 +164,12 @@ _LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.I
 
 def is_probe(record: Record) -> bool:
     """Whether a call is a question of the build system to the compiler, no part of the build."""
-    names = " ".join((*record.sources, record.output or "", record.cwd))
-    return any(probe in names for probe in PROBES)
+    return names_probe(*record.sources, record.output or "", record.cwd)
+
+
+def names_probe(*names: str) -> bool:
+    """Whether a file or folder of these is of such a question."""
+    return any(probe in name for name in names for probe in _PROBES)
 
 
 def first_failed(records: Iterable[Record]) -> Record | None:
@@ -207,7 +211,7 @@ def _by_record(record: Record | None) -> Failure | None:
         return None
     what = f"{record.tool} on {', '.join(record.sources) or record.output}"
     if record.exit == 137:
-        hint = f"most likely for memory; {_MORE_MEMORY}"
+        hint = f"most likely for memory, with nothing beside it: {_MORE_MEMORY}"
         return Failure(word="out-of-memory", text=f"{what} was killed (signal 9)", hint=hint)
     if record.exit in _CRASHES:
         hint = "a fault of the compiler: try another CUDA release or arch"

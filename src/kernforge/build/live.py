@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernforge.build.failures import PROBES
+from kernforge.build.failures import names_probe
 from kernforge.build.history import Took
 from kernforge.events import Compiling, Listener, Output, Running, UnitEnded
 
@@ -112,11 +112,6 @@ def _object(text: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_probe(*names: str) -> bool:
-    """Whether a call is a question of the build system to the compiler, no part of the build."""
-    return any(probe in name for name in names for probe in PROBES)
-
-
 def _calls(value: object) -> tuple[Call, ...]:
     found = [
         Call(
@@ -128,7 +123,7 @@ def _calls(value: object) -> tuple[Call, ...]:
             alone=raw.get("alone") is True,
         )
         for raw in (value if isinstance(value, list) else ())
-        if isinstance(raw, dict) and not _is_probe(str(raw.get("what")))
+        if isinstance(raw, dict) and not names_probe(str(raw.get("what")))
     ]
     return tuple(sorted(found, key=lambda call: call.since))
 
@@ -156,7 +151,7 @@ def read_unit(line: bytes) -> Unit | None:
     sources, output = _names(raw.get("sources")), str(raw.get("output"))
     if str(raw.get("kind")) not in _UNITS or raw.get("nested") is not False:
         return None
-    if start is None or seconds is None or _is_probe(*sources, output, str(raw.get("cwd"))):
+    if start is None or seconds is None or names_probe(*sources, output, str(raw.get("cwd"))):
         return None
     peak, cache = _number(raw.get("peak_kib")), raw.get("cache")
     return Unit(
@@ -234,7 +229,7 @@ class Watch:
     ) -> None:
         self._ledger, self._job, self._listen, self._jobs = ledger, job, listen, jobs
         told = (expected or {}).items()
-        self._rest = {what: seconds for what, seconds in told if not _is_probe(what)}
+        self._rest = {what: seconds for what, seconds in told if not names_probe(what)}
         self._trust = _TRUST * sum(self._rest.values()) or 1.0
         self._took = self._thought = 0.0  # by finished units, and what was expected of those
         self._began = time.time()
