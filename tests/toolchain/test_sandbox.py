@@ -15,10 +15,12 @@ from kernforge.toolchain.sandbox import (
     Mount,
     bwrap_argv,
     compiler_prefixes,
+    constant_folder,
     inside_env,
     interpreter_parts,
     probe_sandbox,
     real_layout,
+    unmasked,
 )
 
 BWRAP = shutil.which("bwrap")
@@ -68,6 +70,42 @@ def test_bubblewrap_that_is_there_and_does_not_work(tmp_path, text, said):
 def test_bubblewrap_that_may_not_be_run(tmp_path):
     (tmp_path / "bwrap").write_text("")
     assert "does not start here" in probe(str(tmp_path / "bwrap")).reason
+
+
+@pytest.mark.parametrize(
+    ("make", "layout"),
+    [
+        (lambda folder: folder.mkdir(mode=0o700), KF),
+        (lambda folder: folder.mkdir(mode=0o755), KF),
+        (lambda folder: None, real_layout(os.getuid())),
+        (lambda folder: folder.write_text(""), real_layout(os.getuid())),
+        (lambda folder: folder.symlink_to("/tmp"), real_layout(os.getuid())),
+        (lambda folder: (folder.mkdir(), folder.chmod(0o777)), real_layout(os.getuid())),
+    ],
+    ids=["own", "readable", "missing", "a file", "a link", "writable by all"],
+)
+def test_a_folder_of_ones_own_has_the_paths_of_a_sandbox(tmp_path, make, layout):
+    make(tmp_path / "kf")
+    assert constant_folder(os.getuid(), tmp_path / "kf") == layout
+
+
+def test_somebody_elses_folder_is_not_used(tmp_path):
+    assert constant_folder(os.getuid() + 1, tmp_path) == real_layout(os.getuid() + 1)
+
+
+def test_what_compilers_find_in_usr_local_is_told(tmp_path):
+    """Python's own files, and programs, are none of it."""
+    for name in ("lib/python3.11/x.so", "bin/tool", "share/x", "lib/libpython3.11.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    hidden = (tmp_path / "lib/libpython3.11.so",)
+    assert not unmasked(hidden, tmp_path)
+    found = {unmasked((), tmp_path)}
+    for name, text in (("include/a.h", "1"), ("include/a.h", "22"), ("lib64/b.so", "3")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+        found.add(unmasked(hidden, tmp_path))
+    assert len(found) == 4
 
 
 def test_paths_of_a_layout():

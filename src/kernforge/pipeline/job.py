@@ -30,6 +30,7 @@ from kernforge.pipeline.targets import target_rungs
 from kernforge.process import Runner
 from kernforge.recipe.matrix import Job
 from kernforge.store.local import Entry, Store
+from kernforge.toolchain.sandbox import KF
 from kernforge.verify.policy import LEVELS, Verdict
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def build_job(job: Job, settings: Settings, *, runner: Runner, listen: Listener)
     rules = job_rules(job, baseline(job, settings))  # its faults are told before anything is built
     plan = plan_job(job, settings)
     machine = probe_machine(job, settings, runner=runner)
-    if machine.sandbox.layout.name != "kf":
+    if machine.sandbox.bwrap is None:
         plan = plan_job(job, settings, layout=machine.sandbox.layout)
-        listen(Note(job=job.id, text=f"No sandbox ({machine.sandbox.reason}); network is not cut"))
+        listen(Note(job=job.id, text=_without_sandbox(machine)))
     key = artifact_key(plan, machine)
     store = Store(settings.cache)
 
@@ -190,6 +191,13 @@ def job_trial(job: Job, entry: Entry, recipe_key: str) -> Trial:
         torch=job.target.torch is not None,
         target=recipe_key,
     )
+
+
+def _without_sandbox(machine: Machine) -> str:
+    text = f"No sandbox ({machine.sandbox.reason}); network is not cut"
+    if machine.sandbox.layout == KF:
+        return text
+    return f"{text}; with a folder {KF.root} of your own, paths are those of a sandbox"
 
 
 def _outcome(trial: Trial, job: Job, machine: Machine, entry: Entry, verdict: Verdict) -> Outcome:

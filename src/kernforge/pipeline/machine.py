@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernforge.build.key import build_key, stage_key
@@ -16,10 +16,10 @@ from kernforge.toolchain.env import find_python
 from kernforge.toolchain.host import Host, Memory, probe_host
 from kernforge.toolchain.hostcuda import HostToolkit, candidates, choose_toolkit
 from kernforge.toolchain.programs import RUST, Wanted, with_programs
-from kernforge.toolchain.sandbox import Sandbox, probe_sandbox
+from kernforge.toolchain.sandbox import Sandbox, interpreter_parts, probe_sandbox, unmasked
 
-_LEFT_VERSION = 3
-"""Of what is done to a backend's wheel before it is kept: stripped, build IDs made anew."""
+_LEFT_VERSION = 4
+"""Of what is done to a backend's wheel before it is kept: stripped, build IDs made anew, modes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,13 @@ class Machine:
     @property
     def parts(self) -> dict[str, object]:
         """What of it enters keys."""
-        layout = self.sandbox.layout
+        layout = [self.sandbox.layout.name, self.sandbox.layout.root]
+        if self.sandbox.unmasked:
+            layout.append(self.sandbox.unmasked)
         host = dict((*self.host.identity, *self.host.asked))
         if self.toolkit is not None:
             host["toolkit"] = self.toolkit.digest
-        return {"host": host, "layout": [layout.name, layout.root], "inside": self.inside}
+        return {"host": host, "layout": layout, "inside": self.inside}
 
 
 def job_programs(job: Job) -> tuple[str, ...]:
@@ -64,6 +66,8 @@ def probe_machine(job: Job, settings: Settings, *, runner: Runner) -> Machine:
     sandbox = probe_sandbox(
         bwrap=settings.bwrap, uid=settings.uid, wanted=settings.sandbox, runner=runner
     )
+    if sandbox.bwrap is None:
+        sandbox = replace(sandbox, unmasked=unmasked(interpreter_parts(host.python)))
     toolkit = None
     if job.recipe.build.toolkit == "host":
         roots = candidates(settings.cuda, settings.path, Path("/usr/local"))

@@ -1,12 +1,18 @@
 """The world a build sees: constant paths, named programs, no network where bubblewrap works.
 
-Two layouts. ``kf``: bubblewrap binds everything to fixed places under ``/kf``. ``real``: without a
-working bubblewrap, a fixed real folder of the user's own is used; the network is then not cut.
-What held is part of the key and is recorded.
+Two layouts. ``kf``: everything lies at fixed places under ``/kf``, where bubblewrap binds it.
+Without a working bubblewrap a fixed real folder of the user's own is used; the network is then not
+cut. That is ``/kf`` itself where the user has made one (then nothing in a path differs from the
+sandbox), else the layout ``real`` below ``/var/tmp``. The layout is part of the key, and so is what
+compilers find in ``/usr/local`` where it is not masked; what held is recorded.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +44,31 @@ def real_layout(uid: int) -> Layout:
     return Layout(name="real", root=f"/var/tmp/kernforge-{uid}")  # noqa: S108 - made 0700, checked
 
 
+def constant_folder(uid: int, kf: Path = Path(KF.root)) -> Layout:
+    """The layout of builds without bubblewrap: ``/kf`` where it is a folder of the user's own."""
+    try:
+        status = kf.lstat()
+    except OSError:
+        return real_layout(uid)
+    ours = status.st_uid == uid and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return KF if stat.S_ISDIR(status.st_mode) and ours else real_layout(uid)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What holds here. ``bwrap`` is its path, or None with the reason why it is not used."""
+    """What holds here.
+
+    Attributes:
+        layout: where the build sees things.
+        bwrap: path of bubblewrap, or None where it is not used.
+        reason: why it is not.
+        unmasked: digest of what compilers find in ``/usr/local``; empty where that is nothing.
+    """
 
     layout: Layout
     bwrap: str | None
     reason: str
+    unmasked: str = ""
 
     @property
     def network_cut(self) -> bool:
@@ -54,7 +78,7 @@ class Sandbox:
 
 def probe_sandbox(*, bwrap: str | None, uid: int, wanted: bool, runner: Runner) -> Sandbox:
     """Try bubblewrap by running it; a program that is there may still be forbidden."""
-    real = real_layout(uid)
+    real = constant_folder(uid)
     if not wanted:
         return Sandbox(layout=real, bwrap=None, reason="switched off by --no-sandbox")
     if bwrap is None:
@@ -95,6 +119,33 @@ def interpreter_parts(python: Path) -> tuple[Path, ...]:
         *sorted((prefix / "lib").glob(f"lib{name}*.so*")),
     )
     return tuple(path for path in parts if path.exists() and not shown_by_system(path))
+
+
+def unmasked(hidden: tuple[Path, ...], prefix: Path = Path("/usr/local")) -> str:
+    """Digest of headers and libraries that compilers look for of themselves; empty: there are none.
+
+    Names and sizes alone: what lies there can be gigabytes.
+
+    Args:
+        hidden: what a sandbox shows too, as :func:`interpreter_parts`.
+        prefix: of what is masked in a sandbox.
+    """
+    lines = [
+        f"{path}\0{path.lstat().st_size}\0"
+        for name in ("include", "lib", "lib64")
+        for path in _files(prefix / name, hidden)
+    ]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() * bool(
+        lines
+    )
+
+
+def _files(folder: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
+    """Files below a folder, in order, less Python's own packages: no compiler looks there."""
+    for top, folders, names in os.walk(folder):
+        here = Path(top)
+        folders[:] = sorted(f for f in folders if here / f not in hidden and f[:6] != "python")
+        yield from (here / name for name in sorted(names) if here / name not in hidden)
 
 
 def compiler_prefixes(host: Host) -> tuple[Path, ...]:
