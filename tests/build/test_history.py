@@ -33,6 +33,7 @@ def test_memory_is_of_all_processes_together_where_somebody_looked():
 @pytest.mark.parametrize(
     "change",
     [
+        {"cache": "whole"},
         {"cache": "hit"},
         {"cache": "part"},
         {"exit": 1},

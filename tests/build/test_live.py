@@ -298,10 +298,10 @@ def test_a_state_that_nobody_renews_is_not_shown(ear):
 
 
 def test_cache_hits_are_counted(ear):
-    for number, said in enumerate(("hit", "part", "miss", None)):
+    for number, said in enumerate(("whole", "hit", "part", "miss", None)):
         ear.ended(f"{number}.cu", cache=said)
     now = ear.tick()
-    assert (now.hits, now.misses) == (1, 2)
+    assert (now.hits, now.misses) == (2, 2)
 
 
 @pytest.mark.parametrize(("steps", "known"), [(2, True), (9, False)])

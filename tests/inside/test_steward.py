@@ -90,6 +90,7 @@ class Site:
             "known": {},
             "cache": None,
             "cut": False,
+            "calls": None,
         }
 
     def call(self, name, tool="gcc", words="", **do):
@@ -400,3 +401,53 @@ def test_other_numbers_of_archs_tell_something():
     assert steward.known_of(known, {**asked, "archs": 9}) == [700, 90.0]
     assert steward.known_of(known, {**asked, "what": "b.cu"}) is None
     assert steward.known_of(known, {**asked, "archs": "x"}) is None
+
+
+def keep_calls(site):
+    """Let the steward keep whole calls of the folder `tree`; answers a call and its source."""
+    for name in ("tree", "env"):
+        (site.root / name).mkdir()
+    site.order["calls"] = {
+        "folder": str(site.root / "calls"), "limit": 1 << 30, "roots": [str(site.root / "tree")],
+        "fixed": [str(site.root / "env")], "outside": [], "salt": "s",
+    }  # fmt: skip
+    source = site.root / "tree/unit.c"
+    source.write_text(json.dumps({"seconds": 0.01}))
+    out = site.root / "tree/unit.o"
+    shim = f"{sys.executable} -I -S {INSIDE / 'shim.py'}"
+    return f"cd {site.root / 'tree'} && {shim} gcc -c -o {out} {source}", source, out
+
+
+def test_a_call_that_was_made_before_is_answered_without_a_compiler(site):
+    call, source, out = keep_calls(site)
+    (site.root / "compiler").write_text(
+        "#!/bin/sh\necho called >> ../calls.log\necho a warning >&2\n"
+        'while [ "$1" != -o ]; do shift; done; echo object > "$2"\n'
+    )
+    for number in range(3):
+        code, err = site.run(call)
+        assert code == 0
+        assert "a warning" in err
+        assert out.read_text() == "object\n"
+        out.unlink()
+        assert site.records()["unit"]["cache"] == (None if number == 0 else "whole")
+    assert (site.root / "calls.log").read_text() == "called\n"
+    assert site.live()["done"] == 1
+    source.write_text("{}")
+    site.run(call)
+    assert (site.root / "calls.log").read_text() == "called\ncalled\n"
+
+
+@pytest.mark.parametrize("ends", ["exit 1", "kill -9 $$", "echo x > ../tree/late.h"])
+def test_a_call_that_fails_or_whose_files_change_meanwhile_is_not_kept(site, ends):
+    call, _, out = keep_calls(site)
+    (site.root / "compiler").write_text(
+        "#!/bin/sh\necho called >> ../calls.log\n"
+        f'while [ "$1" != -o ]; do shift; done; echo object > "$2"; {ends}\n'
+    )
+    site.run(call)
+    before = (site.root / "calls.log").read_text()
+    (site.root / "tree/late.h").unlink(missing_ok=True)
+    site.run(call)
+    assert len((site.root / "calls.log").read_text()) > len(before)
+    assert out.exists()

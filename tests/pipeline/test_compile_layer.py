@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -74,11 +75,17 @@ class Site:
         return document, done.stderr
 
     def change(self, name, text):
-        (self.project / "project" / name).write_text(text)
+        path = self.project / "project" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
     def empty_store(self):
         for kind in ("artifact", "compiled", "levels"):
             shutil.rmtree(self.cache / "store" / kind, ignore_errors=True)
+
+    def forget_calls(self):
+        """Leave the steps of calls, which sccache keeps, and not the calls."""
+        shutil.rmtree(self.cache / "calls", ignore_errors=True)
 
     def facts(self):
         """What is recorded of the one compile in the store."""
@@ -113,13 +120,21 @@ def test_what_was_compiled_before_comes_from_the_cache_with_equal_bytes(site):
     site.empty_store()
     again, said = site.build()
     assert again["sha256"] == first["sha256"]
+    units = compiled_units(site.records())
+    assert {r["cache"] for r in units} == {"whole"}
+    assert site.facts()["compile_cache"]["hits"] >= UNITS
+    assert re.search(r"compile cache \d+ of \d+ calls", said)
+    site.forget_calls()
+    site.empty_store()
+    again, said = site.build()
+    assert again["sha256"] == first["sha256"]
     facts = site.facts()
     assert facts["cache_counts"]["hits"]["CUBIN"] >= UNITS  # CMake's own trials are kept too
     assert facts["cache_counts"]["hits"]["PTX"] >= UNITS
     assert facts["cache_counts"]["misses"] == {}
     assert facts["compile_cache"]["hits"] == sum(facts["cache_counts"]["hits"].values())
     assert {r["cache"] for r in compiled_units(site.records())} == {"hit"}
-    assert re.search(r"compile cache (\d+) of \1 \(", said)
+    assert re.search(r"compile cache 0 of \d+ calls, (\d+) of \1 steps \(", said)
     site.empty_store()
     clean, _ = site.build("--no-compile-cache")
     assert clean["sha256"] == first["sha256"]
@@ -133,8 +148,56 @@ def test_one_changed_file_is_one_compile(site):
     site.change("u3.cu", UNIT.format(n=3, factor="7.5"))
     site.build()
     results = {r["sources"][0]: r["cache"] for r in compiled_units(site.records())}
-    assert results.pop("tiny/u3.cu") != "hit"
-    assert set(results.values()) == {"hit"}
+    assert results.pop("tiny/u3.cu") not in {"whole", "hit"}
+    assert set(results.values()) == {"whole"}
+
+
+ONE_ARCH_ALONE = """\
+#if defined(__CUDA_ARCH__)
+#include "device.cuh"
+#else
+#define FACTOR 1
+#endif
+#include "generated.h"
+__global__ void step(float *x) { *x = *x * FACTOR + OFFSET; }
+extern "C" void tiny_step(float *x) { step<<<1, 1>>>(x); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("device.cuh", "#define FACTOR 7\n"),
+        ("offset.txt", "9"),
+        ("first/generated.h", "#define OFFSET 11\n"),
+    ],
+)
+def test_what_a_compiler_did_not_list_is_not_missed(site, name, text):
+    """A header of the device's half alone, one that the build makes, one that comes to stand first.
+
+    nvcc's list of dependencies names no header that only the device's half includes.
+    """
+    cmake = CMAKE.format(files="u0.cu").replace(
+        "add_library",
+        "file(READ offset.txt offset)\n"
+        'file(WRITE ${CMAKE_BINARY_DIR}/generated.h "#define OFFSET ${offset}\\n")\n'
+        "include_directories(first ${CMAKE_BINARY_DIR})\nadd_library",
+    )
+    for file, content in {
+        "u0.cu": ONE_ARCH_ALONE,
+        "CMakeLists.txt": cmake,
+        "device.cuh": "#define FACTOR 3\n",
+        "offset.txt": "5",
+    }.items():
+        site.change(file, content)
+    first, _ = site.build()
+    site.empty_store()
+    site.change(name, text)
+    changed, _ = site.build()
+    assert changed["sha256"] != first["sha256"]
+    site.empty_store()
+    clean, _ = site.build("--no-compile-cache")
+    assert clean["sha256"] == changed["sha256"]
 
 
 def test_one_more_arch_compiles_the_other_one_alone(site):
@@ -151,9 +214,10 @@ def test_two_builds_at_one_path_never_get_each_others_objects(site, tmp_path, co
     """A server outside the sandbox compiles another build's file at the same path."""
     other = Site(tmp_path / "other", compiler_cache)
     write_project(other.project, units(factor=5))
-    shutil.rmtree(other.cache / "compile-cache", ignore_errors=True)
-    (other.cache / "compile-cache").symlink_to(site.cache / "compile-cache")
-    (site.cache / "compile-cache").mkdir()
+    for name in ("compile-cache", "calls"):
+        shutil.rmtree(other.cache / name, ignore_errors=True)
+        (site.cache / name).mkdir()
+        (other.cache / name).symlink_to(site.cache / name)
     children = [site.start(), other.start()]
     for child in children:
         _, err = child.communicate(timeout=600)
@@ -239,8 +303,11 @@ def test_a_cache_that_does_not_work_with_this_nvcc_is_not_used(site, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "No compile cache: sccache does not work with this nvcc" in done.stderr
-    assert site.facts()["compile_cache"] == {"kind": "none", "hits": 0}
+    assert "sccache does not work with this nvcc" in done.stderr
+    assert site.facts()["compile_cache"] == {"kind": "local", "hits": 0}
+    site.empty_store()
+    site.build()
+    assert {r["cache"] for r in compiled_units(site.records())} == {"whole"}
 
 
 def finished(cache):
@@ -346,25 +413,58 @@ def test_parallelism_enters_no_key(site):
     assert len(keys) == 1
 
 
-REDIS = shutil.which("redis-server")
+def redis_words(port, folder):
+    return ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
 
 
-@pytest.fixture
-def redis(tmp_path):
-    if REDIS is None:
-        pytest.skip("redis-server is not installed")
+def moto_words(port, _folder):
+    return ["-H", "127.0.0.1", "-p", str(port)]
+
+
+def make_bucket(port):
+    urllib.request.urlopen(
+        urllib.request.Request(f"http://127.0.0.1:{port}/kernels", method="PUT"), timeout=10
+    ).close()
+
+
+REDIS_SETTINGS = """\
+SCCACHE_REDIS_ENDPOINT = "redis://127.0.0.1:{port}"
+"""
+S3_SETTINGS = """\
+SCCACHE_BUCKET = "kernels"
+SCCACHE_ENDPOINT = "http://127.0.0.1:{port}"
+SCCACHE_REGION = "us-east-1"
+SCCACHE_S3_USE_SSL = "false"
+AWS_ACCESS_KEY_ID = "somebody"
+AWS_SECRET_ACCESS_KEY = "secret-of-somebody"
+"""
+STORAGES = {
+    "redis": ("redis-server", redis_words, lambda _port: None, REDIS_SETTINGS),
+    "s3": ("moto_server", moto_words, make_bucket, S3_SETTINGS),
+}
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request, tmp_path):
+    """A real server on loopback: its port, and the user's settings for it."""
+    program, words, ready, settings = STORAGES[request.param]
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(program, path=beside) or shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    server = subprocess.Popen([REDIS, *words], stdout=subprocess.DEVNULL)
+    with (tmp_path / "server.log").open("w") as log:
+        server = subprocess.Popen([found, *words(port, tmp_path)], stdout=log, stderr=log)
 
     def answers():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return True
 
-    wait_for(answers, 10)
-    yield port
+    wait_for(answers, 60)
+    ready(port)
+    yield port, settings.format(port=port)
     server.kill()
     server.wait()
 
@@ -380,28 +480,31 @@ else:
 """
 
 
-def test_a_storage_that_machines_share_and_no_network_for_the_build(site, redis, tmp_path):
+def test_a_storage_that_machines_share_and_no_network_for_the_build(site, storage, tmp_path):
+    port, settings = storage
     config = tmp_path / "config/kernforge/config.toml"
     config.parent.mkdir(parents=True)
-    address = f"redis://127.0.0.1:{redis}"
-    config.write_text(f'[compile-cache]\nSCCACHE_REDIS_ENDPOINT = "{address}"\n')
+    config.write_text(f"[compile-cache]\n{settings}")
     site.env["XDG_CONFIG_HOME"] = str(tmp_path / "config")
     run = "execute_process(COMMAND python3 ask.py COMMAND_ERROR_IS_FATAL ANY)\n"
-    site.change("ask.py", ASKS.format(port=redis))
+    site.change("ask.py", ASKS.format(port=port))
     site.change("CMakeLists.txt", units()["project/CMakeLists.txt"] + run)
     first, _ = site.build()
     assert site.facts()["compile_cache"] == {"kind": "network", "hits": 0}
     shutil.rmtree(site.cache / "compile-cache")
+    site.forget_calls()
     site.empty_store()
     again, said = site.build()
     assert again["sha256"] == first["sha256"]
     assert site.facts()["cache_counts"]["hits"]["CUBIN"] >= UNITS
-    assert address not in said
+    assert f":{port}" not in said
+    assert "secret-of-somebody" not in said
     (log,) = site.cache.glob("store/compiled/*/*/build.log")
     assert "no network" in log.read_text()
     (statement,) = site.cache.glob("store/artifact/*/*/provenance.json")
     assert '"network"' in statement.read_text()
-    assert "redis" not in statement.read_text()
+    assert "127.0.0.1" not in statement.read_text()
+    assert "secret-of-somebody" not in statement.read_text()
 
 
 def test_the_whole_build_is_in_a_memory_group_that_goes_with_it(site):

@@ -45,6 +45,7 @@ def said_by(kind, events=EVENTS):
     [
         ({}, "[12/143] csrc/a.cu  sm_120a  12.3 s  1.0 GiB  hit"),
         ({"total": None}, "csrc/a.cu  sm_120a  12.3 s  1.0 GiB  hit"),
+        ({"cache": "whole", "peak": 0}, "[12/143] csrc/a.cu  sm_120a  12.3 s  hit"),
         ({"archs": (), "cache": "off"}, "[12/143] csrc/a.cu  12.3 s  1.0 GiB"),
         (
             {"archs": ("sm_90a", "sm_120a"), "peak": None, "cache": None},

@@ -51,6 +51,18 @@ class Built:
     records: tuple[Record, ...]
     counts: Counts
 
+    @property
+    def cache_text(self) -> str:
+        """One line of what the compile cache did; empty where it was not asked.
+
+        As ``compile cache 28 of 29 calls, 3 of 4 steps (CUBIN 0/1, PTX 1/1 ...)``.
+        """
+        asked = [record for record in self.records if record.cache is not None]
+        whole = sum(record.cache == "whole" for record in asked)
+        calls = f"{whole} of {len(asked)} calls" if asked else ""
+        told = ", ".join(text for text in (calls, self.counts.text) if text)
+        return f"compile cache {told}" if told else ""
+
 
 def _shown(lines: list[str]) -> tuple[str, ...]:
     """The lines worth reading: from the first complaint to where ninja gives up, else the end.

@@ -1,7 +1,7 @@
-"""The compile cache of a build: sccache, its folder, its storage, and what its counts say.
+"""The compile cache of a build: whole calls (`inside/recall.py`), and their steps by sccache.
 
-One server a build, started by the steward inside that build's own sandbox and ended with it; only
-its folder is shared between builds. Names of variables and counts are those of sccache 0.16.
+Of sccache one server a build, started by the steward inside that build's own sandbox and ended with
+it; only folders are shared between builds. Names of variables and counts are those of sccache 0.16.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from kernforge.canonical import digest
 from kernforge.toolchain.sandbox import Layout, Mount
 
 _PLACE, _FOLDER = "sccache/sccache", "sccache/cache"  # by another name it plays a compiler
+_CALLS = "calls"
+_CALLS_LIMIT = 10 << 30  # bytes, as sccache's own
+_OUTSIDE = ("/usr/include",)
+"""What a sandbox shows of the host and compilers read, beside programs of the host's identity."""
 _DEVICE_STEPS = ("PTX", "CUBIN")
 
 
@@ -23,21 +27,26 @@ class CompileCache:
     """A compile cache that a build may use.
 
     Attributes:
-        program: sccache.
-        folder: its folder on this machine.
+        program: sccache, or None where there is none that works with this nvcc.
+        folder: sccache's folder on this machine.
+        calls: folder of whole calls.
         storage: settings of a storage that machines share, as sccache names them; empty for none.
-        salt: enters every entry's name: what of the host its own look at a compiler does not see.
+        salt: enters every entry's name: what of the host sccache's look at a compiler does not see.
+        world: enters the name of every whole call: all that a compiler can read and the build
+            cannot write. Empty: none is kept.
     """
 
-    program: Path
+    program: Path | None
     folder: Path
+    calls: Path
     storage: tuple[tuple[str, str], ...] = ()
     salt: str = ""
+    world: str = ""
 
     @property
     def network(self) -> bool:
         """Whether its server needs a network."""
-        return bool(self.storage)
+        return bool(self.storage) and self.program is not None
 
     @property
     def kind(self) -> str:
@@ -46,18 +55,43 @@ class CompileCache:
 
     def mounts(self) -> tuple[Mount, ...]:
         """What the sandbox binds for it."""
+        calls = Mount(source=self.calls, place=_CALLS, writable=True)
+        if self.program is None:
+            return (calls,)
         return (
+            calls,
             Mount(source=self.program, place=_PLACE, writable=False),
             Mount(source=self.folder, place=_FOLDER, writable=True),
         )
 
-    def order(self, layout: Layout, *, bound: bool) -> dict[str, Any]:
-        """What the steward is told of it.
+    def calls_order(self, layout: Layout, *, bound: bool) -> dict[str, Any] | None:
+        """What the steward is told of whole calls; None where they cannot be named.
+
+        Args:
+            layout: where the build sees things.
+            bound: whether a sandbox shows the build nothing that ``world`` does not name.
+        """
+        if not bound or not self.world:
+            return None
+        fixed = [layout.at(name) for name in ("env", "cuda", "toolkit", "shim", "host")]
+        return {
+            "folder": layout.at(_CALLS),
+            "limit": _CALLS_LIMIT,
+            "roots": [layout.at("src"), layout.at("build")],
+            "fixed": [*fixed, "/usr"],
+            "outside": list(_OUTSIDE),
+            "salt": self.world,
+        }
+
+    def order(self, layout: Layout, *, bound: bool) -> dict[str, Any] | None:
+        """What the steward is told of sccache; None where there is none.
 
         Args:
             layout: where the build sees things.
             bound: whether its mounts are bound; else it is used where it lies.
         """
+        if self.program is None:
+            return None
         path = ":".join((layout.at("host"), layout.at("env/bin")))
         program, folder = str(self.program), str(self.folder)
         if bound:
@@ -107,7 +141,7 @@ class Counts:
 
     @property
     def text(self) -> str:
-        """One line: ``compile cache: 40 of 64 hits (CUBIN 10/16, PTX 10/16 ...)``."""
+        """One line: ``40 of 64 steps (CUBIN 10/16, PTX 10/16 ...)``; else empty."""
         hits, misses = dict(self.hits), dict(self.misses)
         total = self.hit_count + self.miss_count
         if not total:
@@ -116,7 +150,7 @@ class Counts:
             f"{name} {hits.get(name, 0)}/{hits.get(name, 0) + misses.get(name, 0)}"
             for name in sorted(hits.keys() | misses.keys())
         ]
-        return f"compile cache {self.hit_count} of {total} ({', '.join(each)})"
+        return f"{self.hit_count} of {total} steps ({', '.join(each)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as plain data."""

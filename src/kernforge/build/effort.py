@@ -79,5 +79,6 @@ def steward_order(effort: Effort, layout: Layout, *, bound: bool) -> dict[str, A
             for name, took in effort.known.items()
         },
         "cache": cache.order(layout, bound=bound) if cache else None,
+        "calls": cache.calls_order(layout, bound=bound) if cache else None,
         "cut": bool(cache and cache.network and bound),
     }

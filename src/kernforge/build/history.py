@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernforge.build.failures import is_probe
-from kernforge.build.ledger import Record
+from kernforge.build.ledger import FROM_CACHE, Record
 
 _VERSION = 1
 _TIMED = frozenset({"compile", "device-link", "link"})
@@ -57,7 +57,7 @@ def learned(history: History, records: Iterable[Record]) -> History:
     for record in records:
         useful = record.kind in _TIMED and not record.nested and not is_probe(record)
         useful = useful and record.exit == 0
-        if not useful or record.cache in {"hit", "part"}:
+        if not useful or record.cache in FROM_CACHE:
             continue
         memory = max(record.peak_kib or 0, record.max_rss_kib) << 10
         name = name_of(record)

@@ -14,6 +14,8 @@ from typing import Any
 
 from kernforge.errors import CompileError
 
+FROM_CACHE = frozenset({"whole", "hit", "part"})
+"""What is said of a call for which a compiler did not do all the work."""
 _CALLS = "*.jsonl"
 _OBJECT_SUFFIXES = (".o", ".obj")
 _MAKES_CODE = frozenset({"compile", "device-link", "link"})
@@ -62,7 +64,8 @@ class Record:
         waited: seconds until the steward let it in, no part of ``seconds``.
         max_rss_kib: memory of the largest single process of the call, in KiB.
         peak_kib: the most that all its processes took together, in KiB; None where nobody looked.
-        cache: what the compile cache answered: hit, part or miss; None where it was not asked.
+        cache: what the compile cache answered: whole (the call was kept), hit (all its steps were),
+            part or miss; None where it was not asked.
         exit: exit code; 128+n for signal n; 96 where the policy refused the call.
         nested: whether another compiler of the ledger made this call.
     """

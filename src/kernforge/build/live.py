@@ -331,7 +331,7 @@ class Watch:
             self._total, self._done = None, self._units
         else:
             self._done = min(self._done + 1, self._total or self._units)
-        self._hits += unit.cache == "hit"
+        self._hits += unit.cache in {"whole", "hit"}
         self._misses += unit.cache in {"miss", "part"}
         self._listen(
             UnitEnded(

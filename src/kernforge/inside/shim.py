@@ -96,6 +96,7 @@ _HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
 _GRACE = 2  # seconds a stopped compiler gets to clean up
 _MAKES = frozenset({"compile", "device-link", "link"})
 _SAID_LIMIT = 1 << 20  # bytes of a compiler's complaints that are held back until it has ended
+_TOLD_LIMIT = 1 << 16  # bytes of them that the steward is told, to be said again
 _KILLED = re.compile(rb"signal 9\b|\bKilled\b")  # of nvcc and sccache; of gcc and shells
 
 _HIDDEN = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
@@ -462,6 +463,8 @@ class Plan:
         note: a remark for the user.
         refused: exit code where nothing may run, or None.
         threads: how many compiles nvcc is told to do at once; 0: as many as there are processors.
+        options: long names and values of all that the call says, options files included; inputs
+            have no name.
         what: the file that it compiles, else the one it makes, for reading.
     """
 
@@ -478,6 +481,7 @@ class Plan:
         self.note = ""
         self.refused: int | None = None
         self.threads: int | None = None
+        self.options: list[tuple[str, str]] = []
         self.what = ""
 
 
@@ -583,6 +587,7 @@ def plan_nvcc(config: Config, words: list[str]) -> Plan:
 def take_threads(call: Call, plan: Plan) -> None:
     """Take the number of threads out of the words: it is granted when the call runs."""
     named = [o for o in call.flat if o.name == "threads" or _THREADS.fullmatch(o.name)]
+    plan.options = [(o.name, o.value) for o in call.flat if o not in named]
     last = (named[-1].value or named[-1].name[2:]) if named else ""
     if not last.isdigit():
         return
@@ -641,23 +646,30 @@ def stem_of(path: str) -> str:
 def plan_host(words: list[str]) -> Plan:
     """What a call of a host compiler does, by gcc's grammar. Its words are never changed."""
     inputs, output, names = [], "", set()
+    options = []
     queue = expand_host(words)[::-1]
     while queue:
         word = queue.pop()
+        name, value = word, ""
         if word in _HOST_VALUED and queue:
             value = queue.pop()
             output = value if word == "-o" else output
         elif word.startswith("-o"):
             output = word[2:]
+            name = "-o"
         elif word.startswith("-") and word != "-":
             names.add(word)
         else:
             inputs.append(word)
+            name, value = "", word
+        options.append((name, value))
     kind = host_kind(names, inputs)
     outputs = [output] if output else ["a.out"] if kind == "link" else []
     if not output and "-c" in names:
         outputs = [stem_of(name) + ".o" for name in inputs]
-    return Plan(kind, sources_of(inputs), outputs, words)
+    plan = Plan(kind, sources_of(inputs), outputs, words)
+    plan.options = options
+    return plan
 
 
 def host_kind(names: set[str], inputs: list[str]) -> str:
@@ -918,14 +930,23 @@ def run_admitted(
         "archs": len(plan.after or ()),
         "threads": 1 if plan.threads is None else plan.threads,
     }
+    if plan.kind == "compile":  # by all this a call is known again
+        asked |= {"words": argv, "options": plan.options, "environment": environment}
+        asked |= {"sources": plan.sources, "outputs": plan.outputs, "kept": plan.kept}
+        asked["cwd"] = os.getcwd()
     answer = seat.ask(asked)
+    if "end" in answer:
+        os.write(2, str(answer["said"]).encode("latin-1"))
+        return Run(), answer
     while True:
         if plan.threads is not None and isinstance(answer["threads"], int):
             plan.threads = answer["threads"]
         whole = [*argv, *threads_of(plan)]
         own = {**environment, **answer["env"]}  # type: ignore[dict-item]
         done = run([*answer["wrap"], *whole], own, held=True)  # type: ignore[misc]
-        answer = seat.ask({"exit": done.code, "killed": done.killed, "peak_kib": done.peak})
+        told = done.said.decode("latin-1") if len(done.said) <= _TOLD_LIMIT else None
+        ended = {"exit": done.code, "killed": done.killed, "peak_kib": done.peak}
+        answer = seat.ask({**ended, "said": told})
         if "end" in answer:
             os.write(2, done.said)
             return done, answer

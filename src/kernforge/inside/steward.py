@@ -10,15 +10,20 @@ takes is read from /proc: all that descends from its shim, and what the compile 
 for it, known by the environment. An estimate that proves low is raised at once. Where all calls
 together come near the budget, the youngest is ended and tried again later.
 
-Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs", "threads"}``, then
-``{"exit", "killed", "peak_kib"}`` when the tool has ended. The steward: ``{"go": true, "call",
-"threads", "wrap", "env"}`` to start, ``{"end": true, "peak_kib", "cache"}`` at the end.
+A call whose like was made before, reading the same, is not made at all (``recall.py``).
+
+Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs", "threads"}``, for
+a compile also ``{"words", "options", "environment", "cwd", "sources", "outputs", "kept"}``, then
+``{"exit", "killed", "peak_kib", "said"}`` when the tool has ended. The steward: ``{"go": true,
+"call", "threads", "wrap", "env"}`` to start, ``{"end": true, "peak_kib", "cache"}`` at the end; at
+once, with ``"said"``, where what the call makes is there already.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import re
@@ -28,6 +33,11 @@ import socket
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernforge.inside.reach import Reach
+    from kernforge.inside.recall import Recall
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024
@@ -58,6 +68,7 @@ class Order:
         cache: program and environment of the compile cache, or None.
         stats: where the cache's statistics are left.
         cut: whether the backend is to lose the network that the compile cache needs.
+        calls: where whole calls are kept and by what they are named, or None.
     """
 
     def __init__(self, path: str) -> None:
@@ -73,6 +84,7 @@ class Order:
         self.cache: dict[str, object] | None = raw["cache"]
         self.stats: str = raw["stats"]
         self.cut: bool = raw["cut"]
+        self.calls: dict[str, object] | None = raw["calls"]
 
 
 class Call:
@@ -92,6 +104,7 @@ class Call:
         alone: it was killed for memory and is tried once more with nothing beside it.
         yielded: the steward has ended it to make room.
         hits, misses: what the compile cache's log says of it; None where it says too little.
+        name: by which its like is kept, and what it makes; None where it is not kept.
     """
 
     def __init__(self, number: int, shim: int, asked: dict[str, object], order: Order) -> None:
@@ -111,6 +124,7 @@ class Call:
         self.alone = self.retried = self.yielded = False
         self.members: set[int] = set()
         self.hits = self.misses = 0
+        self.name: tuple[str, Reach] | None = None
 
     @property
     def what(self) -> str:
@@ -328,9 +342,10 @@ class CompileCache:
 class Steward:
     """All calls of a build, and what they hold."""
 
-    def __init__(self, order: Order, cache: CompileCache | None) -> None:
+    def __init__(self, order: Order, cache: CompileCache | None, kept: Recall | None) -> None:
         self.order = order
         self.cache = cache
+        self.kept = kept
         self.calls: dict[socket.socket, Call] = {}
         self.gone: list[Call] = []
         self.numbers = 0
@@ -422,9 +437,32 @@ class Steward:
                 self.numbers += 1
                 peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
                 shim = int.from_bytes(peer[:4], sys.byteorder)
-                self.calls[connection] = Call(self.numbers, shim, said, self.order)
+                call = Call(self.numbers, shim, said, self.order)
+                if not self.recalled(connection, call):
+                    self.calls[connection] = call
             elif connection in self.calls and "exit" in said:
                 self.ended(connection, said)
+
+    def recalled(self, connection: socket.socket, call: Call) -> bool:
+        """Whether a call was answered by what its like made before."""
+        if self.kept is None or call.asked.get("tool") not in _CACHEABLE:
+            return False
+        call.name = self.kept.name(call.asked)
+        said = self.kept.answer(*call.name) if call.name else None
+        if said is None:
+            return False
+        self.done += 1
+        answer = {"end": True, "peak_kib": 0, "cache": "whole", "said": said.decode("latin-1")}
+        self.send(connection, answer)
+        return True
+
+    def keep(self, call: Call, said: object) -> None:
+        """Keep what a call has made, unless something that it read has changed meanwhile."""
+        if self.kept is None or call.name is None or not isinstance(said, str):
+            return
+        again = self.kept.name(call.asked)
+        if again is not None and again[0] == call.name[0]:
+            self.kept.keep(*call.name, said.encode("latin-1"))
 
     def leave(self, connection: socket.socket) -> None:
         """A connection has closed; what a killed shim has left is ended, and held until then."""
@@ -453,6 +491,8 @@ class Steward:
             return
         self.failed += bool(said.get("exit"))
         self.done += not said.get("exit")
+        if not said.get("exit"):
+            self.keep(call, said.get("said"))
         answer: dict[str, object] = {"end": True, "peak_kib": call.peak // _KIB}
         answer["cache"] = call.cache_result()
         self.send(connection, answer)
@@ -622,6 +662,15 @@ def started_cache(order: Order) -> CompileCache | None:
     return None
 
 
+def recall_of(order: Order) -> Recall | None:
+    """The whole calls that are kept, by the program that lies beside this one."""
+    if order.calls is None:
+        return None
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    recall: Recall = importlib.import_module("recall").Recall(order.calls)
+    return recall
+
+
 def main(argv: list[str]) -> int:
     """Run a backend to its end; returns its exit status."""
     order = Order(argv[0])
@@ -630,7 +679,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     cache = started_cache(order)
-    steward = Steward(order, cache)
+    steward = Steward(order, cache, recall_of(order))
     try:
         child = subprocess.Popen(argv[1:], preexec_fn=cut_network if order.cut else None)  # noqa: PLW1509 - no thread here
     except OSError as error:
@@ -642,6 +691,8 @@ def main(argv: list[str]) -> int:
         with open(order.stats, "wb") as stream:
             stream.write(cache.statistics())
         cache.stop()
+    if steward.kept is not None:
+        steward.kept.trim()
     return status
 
 

@@ -1,4 +1,6 @@
-"""Tries a compile cache with the nvcc that is to use it, once a toolchain, and keeps the answer.
+"""Fits a compile cache to a build: what names its entries, and whether sccache works there.
+
+It is tried with the nvcc that is to use it, once a toolchain, and the answer is kept.
 
 sccache reads what nvcc says of its own steps, and newer releases say it otherwise: 0.16 fails from
 CUDA 13.3 on. A two-line kernel is compiled twice; the second time its PTX and cubin must come from
@@ -27,12 +29,15 @@ _SECONDS = 120.0
 
 
 def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> Effort:
-    """The effort with the compile cache, or without it where it does not work with this nvcc."""
+    """The effort with the compile cache, less sccache where it does not work with this nvcc."""
     if effort.cache is None:
         return effort
-    salted = replace(effort.cache, salt=host_salt(maker.machine.host.identity))
+    world = {"environment": space.world.env.path.name, "machine": maker.machine.parts}
+    salted = replace(effort.cache, salt=host_salt(maker.machine.host.identity), world=digest(world))
     effort = replace(effort, cache=salted)
-    key = _trial_key(maker, salted)
+    if salted.program is None:
+        return effort
+    key = _trial_key(maker, salted.program, salted)
     known = maker.store.get("trial", key, told=lambda _text: None)
     if known is None:
         good = _tried(maker, space, effort, log)
@@ -42,12 +47,14 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
         good = json.loads((known.path / "trial.json").read_bytes())["works"]
     if good:
         return effort
-    maker.note("No compile cache: sccache does not work with this nvcc (tried on a small kernel)")
-    return replace(effort, cache=None)
+    maker.note(
+        "sccache does not work with this nvcc (tried on a small kernel): only whole calls are kept"
+    )
+    return replace(effort, cache=replace(salted, program=None))
 
 
-def _trial_key(maker: Maker, cache: CompileCache) -> str:
-    with cache.program.open("rb") as file:
+def _trial_key(maker: Maker, sccache: Path, cache: CompileCache) -> str:
+    with sccache.open("rb") as file:
         program = hashlib.file_digest(file, "sha256").hexdigest()
     return digest(
         {

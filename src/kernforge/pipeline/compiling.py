@@ -116,7 +116,7 @@ def _compile(maker: Maker, root: Path, key: str) -> tuple[Entry, Environment]:
         finally:
             _remember(maker, history, read_ledger(space.folder("ledger")))
         summary = summarise(built.records)
-        said.extend(text for text in (summary.text, built.counts.text) if text)
+        said.extend(text for text in (summary.text, built.cache_text) if text)
     for note in summary.notes:
         maker.note(note)
     keep_ninja_logs(root, history.with_suffix(".ninja"))
@@ -154,7 +154,8 @@ def _space(
         seeded=int(job.target.cuda.split(".")[0]) >= _SEEDED,
     )
     if world.cache is not None:
-        world.cache.folder.mkdir(parents=True, exist_ok=True)
+        for folder in (world.cache.folder, world.cache.calls):
+            folder.mkdir(parents=True, exist_ok=True)
     gencode = gencode_config(job.recipe.build.gencode, job.target.archs)
     resumed = not maker.settings.fresh and is_stamped(root, *identity)
     space = prepare(root, world, gencode=gencode, runner=maker.runner, resumed=resumed)
@@ -204,6 +205,7 @@ def _cache_facts(cache: CompileCache | None, built: Built) -> dict[str, object]:
     """What is recorded of the compile cache: an object that came from it was not compiled here."""
     hits = built.counts.hit_count
     for record in built.records:  # a run that was resumed has left its records, no counts
+        hits += record.cache == "whole"
         hits += record.cache in {"hit", "part"} and not built.counts.hit_count
     kind = cache.kind if cache else "none"
     return {"compile_cache": {"kind": kind, "hits": hits}, "cache_counts": built.counts.to_dict()}
@@ -268,6 +270,7 @@ def _stripped(maker: Maker, space: Workspace, built: Built, sink: Sink) -> Path:
             )
     for path in elf_files(tree):
         settle_build_id(path)
+        path.chmod(0o755)  # CMake leaves it off where it finds /etc/debian_version
     info = dist_info(tree, maker.job_id).name
     target = space.root / built.wheel.name
     write_wheel(

@@ -21,6 +21,7 @@ from kernforge.report.terminal import amount
 Write = Callable[[str], None]
 _MINUTE, _HOUR = 60, 3600
 _NAMED = 3
+_CACHE = {"whole": "hit", "hit": "hit", "part": "part", "miss": "miss"}
 _SILENCE = 240.0  # seconds; CI services end jobs that say nothing for ten minutes
 
 
@@ -36,7 +37,7 @@ def unit_line(unit: UnitEnded) -> str:
     """A finished unit: ``[12/143] csrc/a.cu  sm_120a  12.3 s  1.2 GiB  hit``."""
     number = f"[{unit.done}/{unit.total}] " if unit.total else ""
     peak = amount(unit.peak) if unit.peak else ""
-    said = "failed" if unit.failed else unit.cache if unit.cache in {"hit", "part", "miss"} else ""
+    said = "failed" if unit.failed else _CACHE.get(unit.cache or "", "")
     words = (unit.what, " ".join(unit.archs), f"{unit.seconds:.1f} s", peak, said or "")
     return one_line("  ".join((number + words[0], *filter(None, words[1:]))))
 

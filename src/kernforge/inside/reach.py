@@ -1,0 +1,383 @@
+"""What a compiler call could read and what it makes, told by its words and the files around it.
+
+`recall.py` loads it from beside itself: standard library only, nothing of kernforge imported, and
+its digest is part of the build key.
+
+A call is named without running anything, by a superset of what its compiler could read of the files
+that the build can write: every file but those of endings that are compiled or read by build tools
+(``.cu``, ``.cpp``, ``.py``, ``.txt`` ...) and products (``.o``, ``.d`` ...); these count where the
+source names them, directly or through another that counts. No condition is evaluated: a header of
+one arch alone counts too. Where an include is spelled by a macro, all files count but products.
+
+A call with an option that is not known to be without further inputs and outputs is `Strange`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+
+_CUDA = frozenset({"nvcc"})
+_YOUNG_NS = 100_000_000  # a file that is younger may change again without another date
+_QUIET_TEXT = frozenset(
+    ".c .cc .cp .cpp .cxx .c++ .cu .py .pyi .pyx .txt .md .rst .json .yaml .yml .toml .cfg .ini .in"
+    " .cmake .sh .bat .ps1 .ninja .mk .bzl .bazel .lock .ipynb .html .css .js .csv .patch .diff"
+    " .gitignore .gitattributes .gitmodules".split()
+)
+_QUIET_NAMES = frozenset("Makefile GNUmakefile Dockerfile LICENSE NOTICE BUILD WORKSPACE".split())
+_PRODUCTS = frozenset(
+    ".o .obj .a .so .lo .la .d .ii .i .s .gpu .cubin .ptx .fatbin .module_id .ltoir .optixir .pyc"
+    " .rsp .log .stamp .whl .ninja_deps .ninja_log .ninja_lock".split()
+)
+_PRODUCT_FOLDERS = frozenset({"CMakeFiles", ".git", "__pycache__", ".cmake"})
+_PRODUCT_FOLDER_ENDS = (".egg-info", ".dist-info", ".tmp")
+
+# a directive after blanks, comments and spliced lines; then its operand
+_BLANK = rb"(?:[ \t\v\f]|/\*.*?\*/)*"
+_PATH = rb"(?:<([^>\n]*)>|\"([^\"\n]*)\"|(?=\S))"
+_DIRECTIVE = re.compile(
+    rb"(?:^|(?<=\*/))" + _BLANK + rb"(?:#|%:|\?\?=)" + _BLANK
+    + rb"(?:include|include_next|import|embed)\b" + _BLANK + _PATH,
+    re.DOTALL | re.MULTILINE,
+)  # fmt: skip
+_ASKS = re.compile(
+    rb"__has_(?:include|include_next|embed)\b" + _BLANK + rb"\(" + _BLANK + _PATH, re.DOTALL
+)
+_SPLICE = re.compile(rb"(?:\\|\?\?/)[ \t]*\r?\n")
+_UNNAMEABLE = re.compile(rb"incbin|__TIMESTAMP__")
+
+# words of gcc and its kin that have no further input or output
+_HOST_WORD = re.compile(
+    r"-(?:c|w|pipe|pthread|ansi|shared|static|nostdinc(?:\+\+)?|pedantic(?:-errors)?|MP"
+    r"|O\w*|std=[\w+:]+|g(?:gdb|dwarf)?-?\d?|[DU].*|l.*|L.*"
+    r"|m(?!(?:arch|tune|cpu)=native)[\w=.+-]+|W[\w+=-]*"
+    r"|f(?!dump|profile|test-cov|save|plugin|stack-usage|callgraph|opt-info|auto-prof|branch-prob"
+    r"|time|mem-|report|self-test|compare-debug|record|modul|coverage|working)[\w=.:+-]+"
+    r"|f[a-z]+-prefix-map=[^,]*)",
+    re.DOTALL,
+)
+_HOST_VALUED = frozenset(
+    {"-D", "-U", "-l", "-L", "-x", "--param", "-MT", "-MQ", "-include", "-imacros"}
+)
+_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter")  # joined or with a word of their own
+_FORCED = frozenset({"-include", "-imacros", "pre-include"})
+_DEPENDS = frozenset(
+    {
+        "-MD", "-MMD",
+        "--generate-dependencies-with-compile", "--generate-nonsystem-dependencies-with-compile",
+    }
+)  # fmt: skip
+# options of nvcc, by their long names, that have no further input or output
+_CUDA_PLAIN = frozenset(
+    "compile device-c cubin ptx fatbin define-macro undefine-macro std optimize gpu-architecture"
+    " gpu-code generate-code compiler-bindir machine maxrregcount default-stream diag-error"
+    " diag-suppress diag-warn Werror fmad ftz prec-div prec-sqrt frandom-seed cudart"
+    " relocatable-device-code x objdir-as-tempdir options-file compress-mode brief-diagnostics"
+    " ftemplate-backtrace-limit ftemplate-depth jump-table-density static-global-template-stub"
+    " device-entity-has-hidden-visibility dlink-time-opt lto dependency-target-name library"
+    " library-path split-compile Ofast-compile cuda device-stack-protector".split()
+)
+_CUDA_FOLDERS = frozenset({"include-path", "system-include"})
+_CUDA_PASSED = frozenset(
+    "ptxas-options cicc-options cudafe-options fatbin-options nvlink-options linker-options".split()
+)
+_CUDA_WORDS = frozenset(
+    "use_fast_math expt-relaxed-constexpr expt-extended-lambda extended-lambda generate-line-info"
+    " lineinfo device-debug debug disable-warnings resource-usage res-usage restrict"
+    " forward-unknown-to-host-compiler forward-unknown-opts extra-device-vectorization extra-vec"
+    " source-in-ptx src-in-ptx Wno-deprecated-gpu-targets display-error-number err-no"
+    " no-display-error-number no-err-no no-exceptions no-compress compile-as-tools-patch".split()
+)
+_PASSED = re.compile(r"-{0,2}(?![\w-]*(?:output|file|dump|save|keep))[\w-]+(?:=[\w.+-]*)?")
+
+
+class Strange(Exception):  # noqa: N818 - no fault: such a call is compiled
+    """A call whose inputs or outputs are not all known."""
+
+
+class Seen:
+    """What the text of a file says of other files.
+
+    Attributes:
+        sha256: of its content.
+        names: last parts of the paths that it includes or asks for.
+        computed: whether one of them is spelled by a macro.
+        unnameable: whether it reads in a way that is not followed, or asks for its own date.
+    """
+
+    __slots__ = ("computed", "names", "sha256", "unnameable")
+
+    def __init__(self, data: bytes) -> None:
+        self.sha256 = hashlib.sha256(data).hexdigest()
+        self.computed = False
+        self.unnameable = bool(_UNNAMEABLE.search(data))
+        text = _SPLICE.sub(b"", data) if b"\\" in data or b"??/" in data else data
+        found = set()
+        for match in (*_DIRECTIVE.finditer(text), *_ASKS.finditer(text)):
+            operand = match[1] if match[1] is not None else match[2]
+            if operand is None:
+                self.computed = True
+            elif operand.startswith(b"/"):
+                self.unnameable = True
+            else:
+                found.add(os.path.basename(operand.decode("utf-8", "surrogateescape").strip()))
+        self.names = frozenset(found)
+
+
+class Files:
+    """The files that the build can write, read again only where they have changed."""
+
+    def __init__(self, roots: list[str]) -> None:
+        self.roots = roots
+        self.known: dict[str, tuple[tuple[int, ...], Seen]] = {}
+        self.loud: dict[str, tuple[int, ...]] = {}  # those that always count, and how to know them
+        self.quiet: dict[str, list[str]] = {}  # those that count where they are named, by name
+        self.links: list[tuple[str, str]] = []
+        self.sum: Sum | None = None
+
+    def look(self) -> Sum:
+        """Walk all folders; what the files that always count come to."""
+        loud: dict[str, tuple[int, ...]] = {}
+        links: list[tuple[str, str]] = []
+        self.quiet = {}
+        front = [(root, False) for root in self.roots]
+        while front:
+            folder, product = front.pop()
+            try:
+                entries = list(os.scandir(folder))
+            except FileNotFoundError:
+                continue
+            for entry in entries:
+                if entry.is_symlink():
+                    links.append((entry.path, os.readlink(entry.path)))
+                if entry.is_dir(follow_symlinks=False):
+                    front.append((entry.path, product or is_product_folder(entry.name)))
+                elif product or is_quiet(entry.name):
+                    self.quiet.setdefault(entry.name, []).append(entry.path)
+                else:
+                    with contextlib.suppress(FileNotFoundError):  # a link to nowhere
+                        loud[entry.path] = signature(entry.stat())
+        known = all(path in self.known for path in loud)
+        if self.sum is None or not known or (loud, sorted(links)) != (self.loud, self.links):
+            self.loud, self.links = loud, sorted(links)
+            self.sum = Sum()
+            self.sum.digest.update(json.dumps(self.links).encode())
+            for path in sorted(loud):
+                self.sum.add(path, self.read(path))
+        return self.sum
+
+    def read(self, path: str) -> Seen | None:
+        """What a file says; None where it is gone, or is no regular file."""
+        try:
+            now = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        sign = signature(now)
+        known = self.known.get(path)
+        if known is not None and known[0] == sign:
+            return known[1]
+        if not stat.S_ISREG(now.st_mode):
+            return None
+        with open(path, "rb") as stream:
+            seen = Seen(stream.read())
+        if time.time_ns() - max(now.st_mtime_ns, now.st_ctime_ns) > _YOUNG_NS:
+            self.known[path] = (sign, seen)
+        else:
+            self.known.pop(path, None)
+        return seen
+
+    def named(self, first: list[str], names: set[str]) -> str:
+        """Digest of all that a call could read of these files.
+
+        Args:
+            first: files that its words name.
+            names: last parts of the paths that its words include.
+
+        Raises:
+            Strange: it cannot be told.
+        """
+        always = self.look()
+        found = always.copy()
+        asked: set[str] = set()
+        taken: set[str] = set()
+        front = list(first)
+        while True:
+            for name in (names | found.names) - asked:
+                asked.add(name)
+                front += self.by_name(name)
+            if not front:
+                break
+            for path in sorted(set(front) - taken):
+                taken.add(path)
+                if path not in self.loud:
+                    found.add(path, self.read(path))
+            front = []
+        if found.computed:
+            for path in sorted(self.sources() - taken):
+                found.add(path, self.read(path))
+        if found.unnameable:
+            raise Strange("a file that reads another in a way that is not followed")
+        return found.digest.hexdigest()
+
+    def by_name(self, name: str) -> list[str]:
+        """Quiet files of a name, and what a precompiled form of it would be called."""
+        return [path for end in ("", ".gch", ".pch") for path in self.quiet.get(name + end, ())]
+
+    def sources(self) -> set[str]:
+        """The quiet files that a person could have written."""
+        return {
+            path
+            for name, paths in self.quiet.items()
+            if not is_product(name)
+            for path in paths
+            if not any(is_product_folder(part) for part in path.split("/")[:-1])
+        }
+
+
+class Sum:
+    """What files come to: their digest, and what they say of other files."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.names: set[str] = set()
+        self.computed = self.unnameable = False
+
+    def add(self, path: str, seen: Seen | None) -> None:
+        """Count a file."""
+        if seen is None:
+            return
+        self.digest.update(f"{path}\0{seen.sha256}\0".encode("utf-8", "surrogateescape"))
+        self.names |= seen.names
+        self.computed |= seen.computed
+        self.unnameable |= seen.unnameable
+
+    def copy(self) -> Sum:
+        """The same, to go on with."""
+        new = Sum()
+        new.digest, new.names = self.digest.copy(), set(self.names)
+        new.computed, new.unnameable = self.computed, self.unnameable
+        return new
+
+
+def signature(facts: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file does, as far as its folder tells."""
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def ending(name: str) -> str:
+    """The last ending, lower case; of a name that begins with its only dot, the name."""
+    return name[name.rfind(".") :].lower() if "." in name else ""
+
+
+def is_product(name: str) -> bool:
+    """Whether a build makes such files and no source includes them."""
+    return ending(name) in _PRODUCTS or ".so." in name
+
+
+def is_quiet(name: str) -> bool:
+    """Whether a file counts only where it is named."""
+    return is_product(name) or ending(name) in _QUIET_TEXT or name in _QUIET_NAMES
+
+
+def is_product_folder(name: str) -> bool:
+    """Whether a build tool keeps its own files there."""
+    return name in _PRODUCT_FOLDERS or name.endswith(_PRODUCT_FOLDER_ENDS)
+
+
+class Reach:
+    """What a call's words say of files.
+
+    Attributes:
+        files: that the words name.
+        names: last parts of paths that they include.
+        outputs: what the call makes: the object, and a list of dependencies.
+    """
+
+    def __init__(self, asked: dict[str, object], roots: list[str], fixed: list[str]) -> None:
+        self.cwd = str(asked["cwd"])
+        self.roots, self.fixed = roots, fixed
+        self.names: set[str] = set()
+        self.depends, dependencies = False, ""
+        sources, outputs = texts(asked["sources"]), texts(asked["outputs"])
+        if len(sources) != 1 or len(outputs) != 1 or asked.get("kept"):
+            raise Strange("not one source and one output")
+        self.files = [self.own(sources[0])]
+        cuda = asked["tool"] in _CUDA
+        for name, value in pairs(asked["options"]):
+            if name in {"-MF", "dependency-output"}:
+                dependencies = value
+            elif name and name not in {"-o", "output-file"}:
+                (self.of_cuda if cuda else self.of_host)(name, value)
+        self.own(self.cwd + "/.")
+        self.outputs = [self.own(outputs[0])]
+        if self.depends:
+            if not dependencies:
+                raise Strange("dependencies without a place")
+            self.outputs.append(self.own(dependencies))
+
+    def own(self, path: str) -> str:
+        """A path that must lie below what the build can write and we look at."""
+        folder, name = os.path.split(os.path.join(self.cwd, path))
+        full = os.path.join(os.path.realpath(folder), name)
+        if not below(full, self.roots):
+            raise Strange(path)
+        return full
+
+    def folder(self, path: str) -> None:
+        """A folder in which headers are looked up."""
+        full = os.path.realpath(os.path.join(self.cwd, path))
+        if not below(full + "/.", [*self.roots, *self.fixed]):
+            raise Strange(path)
+
+    def forced(self, path: str) -> None:
+        """A file that is included first."""
+        self.names.add(os.path.basename(path))
+
+    def of_cuda(self, name: str, value: str) -> None:
+        """Take in an option of nvcc."""
+        if name in _CUDA_FOLDERS:
+            for path in value.split(","):
+                self.folder(path)
+        elif name in _FORCED:
+            for path in value.split(","):
+                self.forced(path)
+        elif name == "compiler-options":
+            for word in value.split(","):
+                self.of_host(word.strip("\"'"), None)
+        elif name in _CUDA_PASSED:
+            if not all(_PASSED.fullmatch(word) for word in value.split(",")):
+                raise Strange(f"{name} {value}")
+        elif name not in _CUDA_PLAIN and name.lstrip("-") not in _CUDA_WORDS:
+            self.of_host(name, None)
+
+    def of_host(self, name: str, value: str | None) -> None:
+        """Take in an option of gcc and its kin; ``value`` is the next word, where it has one."""
+        front = next((word for word in _FOLDERS if name.startswith(word)), None)
+        if name in _FORCED and value:
+            self.forced(value)
+        elif front is not None and (name != front or value):
+            self.folder(name[len(front) :] or str(value))
+        elif name in _DEPENDS:
+            self.depends = True
+        elif not (name in _HOST_VALUED and value) and not _HOST_WORD.fullmatch(name):
+            raise Strange(name)
+
+
+def below(path: str, roots: list[str]) -> bool:
+    """Whether a path lies below one of the folders."""
+    return any(path.startswith(root + "/") for root in roots)
+
+
+def texts(value: object) -> list[str]:
+    """A list of words as JSON brings it."""
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def pairs(value: object) -> list[tuple[str, str]]:
+    """A list of pairs of words as JSON brings it."""
+    return [(str(a), str(b)) for a, b in value] if isinstance(value, list) else []
