@@ -23,8 +23,8 @@ EPSILON = 1e-5
 # rows of which a thread of a warp and one of a block hold ever more; the last is too long to hold.
 SHAPES = (
     *((3, 256), (2, 36), (2, 38), (5, 31), (2, 9000)),
-    *((5, 32 * packs + 1) for packs in range(1, 9)),
-    *((1, 1024 * packs + 1) for packs in range(1, 9)),
+    *((5, 32 * packs + 1) for packs in range(1, 11)),
+    *((1, 1024 * packs + 1) for packs in range(1, 11)),
 )
 # Largest accepted difference, relative to 1 + |expected|: two steps of each format.
 TOLERANCES = {"fp32": 4e-6, "fp16": 2e-3, "bf16": 1.6e-2}

@@ -451,3 +451,18 @@ def test_a_call_that_fails_or_whose_files_change_meanwhile_is_not_kept(site, end
     site.run(call)
     assert len((site.root / "calls.log").read_text()) > len(before)
     assert out.exists()
+
+
+@pytest.mark.parametrize(("lines", "kept"), [(10_000, True), (100_000, False)])
+def test_long_complaints_are_kept_whole_or_not_at_all(site, lines, kept):
+    """ptxas -v of a large file says hundreds of kilobytes; beyond a megabyte they are passed on."""
+    call, _, _ = keep_calls(site)
+    (site.root / "compiler").write_text(
+        "#!/bin/sh\necho called >> ../calls.log\n"
+        f'i=0; while [ $i -lt {lines} ]; do echo "$i registers are used" >&2; i=$((i+1)); done\n'
+        'while [ "$1" != -o ]; do shift; done; echo object > "$2"\n'
+    )
+    said = [site.run(call)[1] for _ in range(2)]
+    assert said[0] == said[1]
+    assert said[0].count("\n") == lines
+    assert (site.root / "calls.log").read_text().count("called") == 2 - kept

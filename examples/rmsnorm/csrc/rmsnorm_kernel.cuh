@@ -15,7 +15,7 @@ namespace kfr {
 inline constexpr int kWarpSize = 32;
 inline constexpr int kLargestBlock = 1024;
 inline constexpr int kRowsPerBlock = 4;  // where a warp takes a row
-inline constexpr int kMostHeld = 8;      // packs a thread: 32 registers at the widest
+inline constexpr int kMostHeld = 10;     // packs a thread: 40 registers at the widest
 
 // `kBytes` of neighbouring elements, moved in one load or store.
 template <typename F, int kBytes>

@@ -34,6 +34,7 @@ class CompileCache:
         salt: enters every entry's name: what of the host sccache's look at a compiler does not see.
         world: enters the name of every whole call: all that a compiler can read and the build
             cannot write. Empty: none is kept.
+        shown: what else of the host a sandbox shows, by its path: Python's headers among them.
     """
 
     program: Path | None
@@ -42,6 +43,7 @@ class CompileCache:
     storage: tuple[tuple[str, str], ...] = ()
     salt: str = ""
     world: str = ""
+    shown: tuple[str, ...] = ()
 
     @property
     def network(self) -> bool:
@@ -78,8 +80,8 @@ class CompileCache:
             "folder": layout.at(_CALLS),
             "limit": _CALLS_LIMIT,
             "roots": [layout.at("src"), layout.at("build")],
-            "fixed": [*fixed, "/usr"],
-            "outside": list(_OUTSIDE),
+            "fixed": [*fixed, "/usr", *self.shown],
+            "outside": [*_OUTSIDE, *(path for path in self.shown if "/include/" in path)],
             "salt": self.world,
         }
 

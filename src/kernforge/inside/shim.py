@@ -96,7 +96,6 @@ _HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
 _GRACE = 2  # seconds a stopped compiler gets to clean up
 _MAKES = frozenset({"compile", "device-link", "link"})
 _SAID_LIMIT = 1 << 20  # bytes of a compiler's complaints that are held back until it has ended
-_TOLD_LIMIT = 1 << 16  # bytes of them that the steward is told, to be said again
 _KILLED = re.compile(rb"signal 9\b|\bKilled\b")  # of nvcc and sccache; of gcc and shells
 
 _HIDDEN = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
@@ -753,7 +752,8 @@ class Run:
         code: exit code.
         user: seconds of processor time, all children included.
         peak: KiB of the largest single process.
-        said: what it wrote to standard error, where that was held back.
+        said: what it wrote to standard error, where that was held back; its end, where it was long.
+        whole: whether that is all.
         stopped: whether somebody stopped the shim meanwhile.
     """
 
@@ -763,6 +763,7 @@ class Run:
         self.user = 0.0
         self.peak = 0
         self.said = b""
+        self.whole = True
         self.stopped = False
 
     @property
@@ -791,7 +792,7 @@ def run(argv: list[str], environment: dict[str, str], held: bool = False) -> Run
     listen(stop)
     if held:
         os.close(complaints)
-        done.said = collect(heard, life)
+        done.said, done.whole = collect(heard, life)
         os.close(heard)
     os.close(life)
     _, status, usage = os.wait4(guard, 0)
@@ -800,18 +801,22 @@ def run(argv: list[str], environment: dict[str, str], held: bool = False) -> Run
     return done
 
 
-def collect(heard: int, life: int) -> bytes:
-    """Read a pipe until the guard is gone; what goes on behind it may hold the pipe for longer."""
-    said, ended = b"", False
+def collect(heard: int, life: int) -> tuple[bytes, bool]:
+    """Read a pipe until the guard is gone; what goes on behind it may hold the pipe for longer.
+
+    Returns:
+        What was said, or its end where it is long and was passed on, and whether it is whole.
+    """
+    said, ended, whole = b"", False, True
     while True:
         ready = select.select([heard] if ended else [heard, life], [], [], 0 if ended else None)[0]
         data = os.read(heard, 1 << 16) if heard in ready else b""
         said += data
         if len(said) > _SAID_LIMIT:
             os.write(2, said[:-4096])
-            said = said[-4096:]
+            said, whole = said[-4096:], False
         if not data and (ended or heard in ready):
-            return said
+            return said, whole
         ended = ended or life in ready
 
 
@@ -944,7 +949,7 @@ def run_admitted(
         whole = [*argv, *threads_of(plan)]
         own = {**environment, **answer["env"]}  # type: ignore[dict-item]
         done = run([*answer["wrap"], *whole], own, held=True)  # type: ignore[misc]
-        told = done.said.decode("latin-1") if len(done.said) <= _TOLD_LIMIT else None
+        told = done.said.decode("latin-1") if done.whole else None
         ended = {"exit": done.code, "killed": done.killed, "peak_kib": done.peak}
         answer = seat.ask({**ended, "said": told})
         if "end" in answer:

@@ -22,6 +22,7 @@ from kernforge.build.workspace import Workspace, run_inside
 from kernforge.canonical import canonical_json, digest
 from kernforge.pipeline.maker import Maker
 from kernforge.process import Sink
+from kernforge.toolchain.sandbox import compiler_prefixes, interpreter_parts
 
 _VERSION = 1
 _KERNEL = "__global__ void trial(int *out)\n{ *out = 1; }\n"
@@ -32,8 +33,15 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
     """The effort with the compile cache, less sccache where it does not work with this nvcc."""
     if effort.cache is None:
         return effort
+    host = maker.machine.host
     world = {"environment": space.world.env.path.name, "machine": maker.machine.parts}
-    salted = replace(effort.cache, salt=host_salt(maker.machine.host.identity), world=digest(world))
+    shown = (*compiler_prefixes(host), *host.shown, *interpreter_parts(host.python))
+    salted = replace(
+        effort.cache,
+        salt=host_salt(host.identity),
+        world=digest(world),
+        shown=tuple(map(str, shown)),
+    )
     effort = replace(effort, cache=salted)
     if salted.program is None:
         return effort
