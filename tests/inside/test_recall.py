@@ -243,6 +243,10 @@ def test_threads_of_nvcc_do_not(site):
         "-I../../../home",
         "-isystem=/root/include",
         "-MD",
+        "-include /etc/passwd",
+        "-ccbin=../../../build/wrapper",
+        "-Xcompiler=-isystem=/x",
+        "-Xcompiler=-fdiagnostics-format=sarif-file",
         "--unheard-of",
         "other.cu",
     ],
@@ -317,7 +321,7 @@ def test_what_is_kept_comes_back_whole(site):
 
 
 @pytest.mark.parametrize("place", [5, 60, -1])
-@pytest.mark.parametrize("how", ["changed", "cut", "empty"])
+@pytest.mark.parametrize("how", ["changed", "cut", "empty", "more", "huge", "a list"])
 def test_what_is_damaged_is_not_believed(site, place, how):
     name, reach = site.kept.name(site.asked())
     (site.root / "build/u.o").write_text("object" * 20)
@@ -326,7 +330,9 @@ def test_what_is_damaged_is_not_believed(site, place, how):
     data = bytearray(path.read_bytes())
     if how == "changed":
         data[place] ^= 1
-    path.write_bytes({"changed": data, "cut": data[:place], "empty": b""}[how])
+    huge = b'{"sizes": [-5, 9000000000000000000], "sha256": []}\n'
+    texts = {"changed": data, "cut": data[:place], "empty": b"", "more": data + b"x"}
+    path.write_bytes((texts | {"huge": huge, "a list": b"[1]\n"})[how])
     (site.root / "build/u.o").unlink()
     assert site.kept.answer(name, reach) is None
     assert not (site.root / "build/u.o").exists()

@@ -248,6 +248,21 @@ def test_the_youngest_makes_room_before_the_budget_is_passed(site):
     assert "young.c: ended for want of memory" in err
 
 
+def test_shares_never_pass_the_budget_while_they_are_raised(site):
+    site.order.update(budget=400 * MIB, default=60 * MIB)
+    calls = [site.call(f"c{n}", mib=20, steps=10, seconds=1.0) for n in range(5)]
+    child = site.start(" & ".join(calls) + " & wait")
+    most = set()
+    while child.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            most.add(site.live()["admitted"])
+        time.sleep(0.005)
+    child.communicate()
+    assert 300 * MIB < max(most) <= 400 * MIB
+    records = site.records().values()
+    assert [r["exit"] for r in records] == [0] * 5
+
+
 def wait_for(condition, seconds=10):
     until = time.monotonic() + seconds
     while time.monotonic() < until:

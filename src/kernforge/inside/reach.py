@@ -56,8 +56,9 @@ _HOST_WORD = re.compile(
     r"-(?:c|w|pipe|pthread|ansi|shared|static|nostdinc(?:\+\+)?|pedantic(?:-errors)?|MP"
     r"|O\w*|std=[\w+:]+|g(?:gdb|dwarf)?-?\d?|[DU].*|l.*|L.*"
     r"|m(?!(?:arch|tune|cpu)=native)[\w=.+-]+|W[\w+=-]*"
-    r"|f(?!dump|profile|test-cov|save|plugin|stack-usage|callgraph|opt-info|auto-prof|branch-prob"
-    r"|time|mem-|report|self-test|compare-debug|record|modul|coverage|working)[\w=.:+-]+"
+    r"|f(?![\w-]*(?:coverage|profile|report|file))"
+    r"(?!dump|save|plugin|stack-usage|callgraph|opt-info|branch-prob|time|self-test|compare-debug"
+    r"|record|modul|diagnostics-(?:format|add-output))[\w=.:+-]+"
     r"|f[a-z]+-prefix-map=[^,]*)",
     re.DOTALL,
 )
@@ -75,7 +76,7 @@ _DEPENDS = frozenset(
 # options of nvcc, by their long names, that have no further input or output
 _CUDA_PLAIN = frozenset(
     "compile device-c cubin ptx fatbin define-macro undefine-macro std optimize gpu-architecture"
-    " gpu-code generate-code compiler-bindir machine maxrregcount default-stream diag-error"
+    " gpu-code generate-code machine maxrregcount default-stream diag-error"
     " diag-suppress diag-warn Werror fmad ftz prec-div prec-sqrt frandom-seed cudart"
     " relocatable-device-code x objdir-as-tempdir options-file compress-mode brief-diagnostics"
     " ftemplate-backtrace-limit ftemplate-depth jump-table-density static-global-template-stub"
@@ -161,7 +162,9 @@ class Files:
                     self.quiet.setdefault(entry.name, []).append(entry.path)
                 else:
                     with contextlib.suppress(FileNotFoundError):  # a link to nowhere
-                        loud[entry.path] = signature(entry.stat())
+                        facts = entry.stat()
+                        if stat.S_ISREG(facts.st_mode):
+                            loud[entry.path] = signature(facts)
         known = all(path in self.known for path in loud)
         if self.sum is None or not known or (loud, sorted(links)) != (self.loud, self.links):
             self.loud, self.links = loud, sorted(links)
@@ -331,16 +334,22 @@ class Reach:
     def folder(self, path: str) -> None:
         """A folder in which headers are looked up."""
         full = os.path.realpath(os.path.join(self.cwd, path))
-        if not below(full + "/.", [*self.roots, *self.fixed]):
-            raise Strange(path)
+        if path.startswith("=") or not below(full + "/.", [*self.roots, *self.fixed]):
+            raise Strange(path)  # `=` stands for a sysroot
 
     def forced(self, path: str) -> None:
-        """A file that is included first."""
+        """A file that is included first: as its path says, else looked up like any other."""
+        full = os.path.realpath(os.path.join(self.cwd, path))
+        if os.path.exists(full) and not below(full, [*self.roots, *self.fixed]):
+            raise Strange(path)
         self.names.add(os.path.basename(path))
 
     def of_cuda(self, name: str, value: str) -> None:
         """Take in an option of nvcc."""
-        if name in _CUDA_FOLDERS:
+        if name == "compiler-bindir":
+            if "/" in value and not below(value, self.fixed):
+                raise Strange(value)
+        elif name in _CUDA_FOLDERS:
             for path in value.split(","):
                 self.folder(path)
         elif name in _FORCED:

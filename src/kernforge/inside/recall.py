@@ -27,6 +27,7 @@ else:  # beside us, copied into the sandbox
     from reach import Files, Reach, Strange, texts
 
 _VERSION = 1
+_HEAD = 1 << 12  # bytes of the line
 _LARGEST = 512 << 20  # bytes of one kept output
 _IGNORED_ENV = frozenset(
     "PWD OLDPWD SHLVL _ MAX_JOBS NVCC_THREADS CMAKE_BUILD_PARALLEL_LEVEL CARGO_BUILD_JOBS MAKEFLAGS"
@@ -35,16 +36,12 @@ _IGNORED_ENV = frozenset(
 _READING_ENV = frozenset(
     "CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH OBJC_INCLUDE_PATH GCC_EXEC_PREFIX COMPILER_PATH"
     " DEPENDENCIES_OUTPUT SUNPRO_DEPENDENCIES GCC_COMPARE_DEBUG GCC_SPECS LD_PRELOAD"
-    " LD_LIBRARY_PATH NVVMIR_LIBRARY_DIR NVVM_LIBRARY_DIR".split()
+    " NVCC_CCBIN LD_LIBRARY_PATH NVVMIR_LIBRARY_DIR NVVM_LIBRARY_DIR".split()
 )
 
 
 class Recall:
-    """The calls that are kept in a folder.
-
-    Attributes:
-        answered: calls that were answered from it by this process.
-    """
+    """The calls that are kept in a folder."""
 
     def __init__(self, order: dict[str, object]) -> None:
         self.folder = str(order["folder"])
@@ -52,7 +49,6 @@ class Recall:
         self.fixed = texts(order["fixed"])
         self.files = Files([*texts(order["roots"]), "/usr/local/include"])
         self.salt = [_VERSION, str(order["salt"]), outside(texts(order["outside"]))]
-        self.answered = 0
 
     def name(self, asked: dict[str, object]) -> tuple[str, Reach] | None:
         """The name of a call and what it makes; None for one that is not kept."""
@@ -76,9 +72,12 @@ class Recall:
         path = self.place(name)
         try:
             with open(path, "rb") as stream:
-                head = json.loads(stream.readline())
+                head = json.loads(stream.readline(_HEAD))
+                left = os.fstat(stream.fileno()).st_size - stream.tell()
+                if min(head["sizes"]) < 0 or sum(head["sizes"]) != left:
+                    raise ValueError(path)
                 said, *contents = [stream.read(size) for size in head["sizes"]]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         digests = [hashlib.sha256(data).hexdigest() for data in (said, *contents)]
         if digests != head.get("sha256") or len(contents) != len(reach.outputs):
@@ -91,7 +90,6 @@ class Recall:
             os.utime(path)
         except OSError:
             return None
-        self.answered += 1
         return said
 
     def keep(self, name: str, reach: Reach, said: bytes) -> None:

@@ -368,12 +368,14 @@ class Steward:
         return [*self.calls.values(), *self.gone]
 
     def held(self) -> int:
-        """Bytes that all running calls hold."""
-        return sum(call.estimate for call in self.all_calls() if call.state != "waiting")
+        """Bytes that all running calls hold, less those that were told to end."""
+        running = [call for call in self.all_calls() if call.state != "waiting"]
+        return sum(call.estimate for call in running if not call.yielded)
 
     def free(self) -> int:
-        """Bytes that may be given away."""
-        left = self.order.budget - self.held()
+        """Bytes that may be given away; what was told to end has not given its own back yet."""
+        going = sum(call.estimate for call in self.all_calls() if call.yielded)
+        left = self.order.budget - self.held() - going
         if not self.order.watch:
             return left
         coming = sum(
@@ -548,19 +550,18 @@ class Steward:
         self.cost = self.looked - began
 
     def make_room(self, children: dict[int, list[int]]) -> None:
-        """End the youngest call where estimates, once raised, are more than the budget together."""
+        """End the youngest calls where estimates, once raised, are more than the budget together."""
         running = [call for call in self.calls.values() if call.state == "running"]
         near = sum(call.memory for call in running) >= self.order.budget * _NEAR
-        if len(running) < 2 or not (near or self.held() > self.order.budget):
-            return
-        youngest = max(running, key=lambda call: call.since)
-        if youngest.yielded:
-            return
-        youngest.yielded = True
-        guards = set(children.get(youngest.shim, ()))  # they tell the shim how the tool ended
-        for pid in youngest.members - guards:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        near = near and not any(call.yielded for call in running)
+        left = sorted((c for c in running if not c.yielded), key=lambda call: call.since)
+        while len(left) > 1 and (near or self.held() > self.order.budget):
+            youngest, near = left.pop(), False
+            youngest.yielded = True
+            guards = set(children.get(youngest.shim, ()))  # they tell the shim how the tool ended
+            for pid in youngest.members - guards:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def listen_to_cache(self) -> None:
         """Give what the compile cache's log says to the calls that it speaks of."""
