@@ -3,13 +3,15 @@
 
     python benchmarks/compile_cache.py demo --arch 12.0a --more 9.0 --pairs 3
     python benchmarks/compile_cache.py causal-conv1d --arch 12.0 --more 9.0 --pairs 1
+    python benchmarks/compile_cache.py tiles --arch 12.0a --more 9.0 --pairs 1
     python benchmarks/compile_cache.py cub --arch 12.0a --more 9.0 --pairs 1
     python benchmarks/compile_cache.py cub-wrapped --arch 12.0a --more 9.0 --pairs 1
 
 Each pair begins with an empty cache in a temporary folder; environments, downloads and the answer
-of sccache's trial are those of this checkout: build the recipe once before. `cub` is a project of
-six units made here, each a CUB algorithm; `cub-wrapped` is the same with CUB and Thrust in a
-namespace that does not name the archs (docs/compile-layer.md).
+of sccache's trial are those of this checkout: build the recipe once before. `tiles` and `cub` are
+projects of six units made here: matrix products by tiles in registers, without CUB and with little
+else but device code, as kernels are; and CUB's algorithms. `cub-wrapped` is `cub` with CUB and
+Thrust in a namespace that does not name the archs (docs/compile-layer.md).
 
 The bound of a patched file is what a cold build takes besides its units, plus that unit. Ratios are
 of wall and of processor seconds; the latter is the one to read on a machine that does other work.
@@ -38,7 +40,9 @@ PATCH = "\n__global__ void kernforge_benchmark_patch() {}\n"
 PATCHED = {
     "demo": ("csrc/rmsnorm_fp16_16.cu", '#include "rmsnorm_kernel.cuh"\n'),
     "causal-conv1d": ("csrc/causal_conv1d_update.cu", '#include "causal_conv1d.h"\n'),
+    "tiles": ("wide.cu", "// a product by tiles\n"),
     "cub": ("scan.cu", "#include <cub/cub.cuh>\n"),
+    "cub-wrapped": ("scan.cu", "#include <cub/cub.cuh>\n"),
 }
 GOALS = {"warm / cold": 0.15, "one more arch / both": 0.65, "patched / bound": 1.10}
 
@@ -50,6 +54,52 @@ CUB_CALLS = {
     "least": "cub::DeviceReduce::Min(temp, bytes, in, out, n, stream)",
     "runs": "cub::DeviceRunLengthEncode::NonTrivialRuns(temp, bytes, in, out, out, out, n, stream)",
 }
+TILES = {
+    "small": "2, 2",
+    "wide": "4, 8",
+    "tall": "8, 4",
+    "square": "4, 4",
+    "large": "8, 8",
+    "even": "6, 6",
+}
+TILE_UNIT = """\
+// a product by tiles
+template <int kRows, int kColumns, int kDepth>
+__global__ void product(const float *a, const float *b, float *c, int n) {{
+  __shared__ float left[kDepth][16 * kRows], right[kDepth][16 * kColumns];
+  const int row = blockIdx.y * kRows * 16 + threadIdx.y;
+  const int column = blockIdx.x * kColumns * 16 + threadIdx.x;
+  float sum[kRows][kColumns] = {{}};
+  for (int at = 0; at < n; at += kDepth) {{
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {{
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        left[k][r * 16 + threadIdx.y] = a[(row + r * 16) * n + at + k];
+#pragma unroll
+      for (int s = 0; s < kColumns; ++s)
+        right[k][s * 16 + threadIdx.x] = b[(at + k) * n + column + s * 16];
+    }}
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int s = 0; s < kColumns; ++s)
+          sum[r][s] += left[k][r * 16 + threadIdx.y] * right[k][s * 16 + threadIdx.x];
+    __syncthreads();
+  }}
+  for (int r = 0; r < kRows; ++r)
+    for (int s = 0; s < kColumns; ++s) c[(row + r * 16) * n + column + s * 16] = sum[r][s];
+}}
+extern "C" void tiles_{name}(const float *a, const float *b, float *c, int n, int depth) {{
+  const dim3 block(16, 16), grid(n / 64, n / 64);
+  if (depth == 8) product<{tile}, 8><<<grid, block>>>(a, b, c, n);
+  if (depth == 16) product<{tile}, 16><<<grid, block>>>(a, b, c, n);
+  if (depth == 32) product<{tile}, 32><<<grid, block>>>(a, b, c, n);
+}}
+"""
 CUB_UNIT = """\
 #include <cub/cub.cuh>
 extern "C" int cub_{name}(void *temp, size_t &bytes, int *in, int *out, int n,
@@ -106,8 +156,9 @@ class Made:
 class Trial:
     """A project whose builds are measured, each pair in a cache of its own."""
 
-    def __init__(self, root: Path, recipe: str, words: list[str]) -> None:
+    def __init__(self, root: Path, recipe: str, name: str, words: list[str]) -> None:
         self.project, self.recipe, self.words = root / "project", recipe, words
+        self.patch = PATCHED.get(name)
         self.cache = root
 
     @contextmanager
@@ -165,26 +216,33 @@ def made(cost: Cost, sha256: str, records: list[dict[str, Any]]) -> Made:
     return Made(cost=cost, sha256=sha256, units=seconds, span=ended - began, cached=counts)
 
 
+def units_of(recipe: str) -> dict[str, str]:
+    """Text of each unit of a project that is made here."""
+    if recipe == "tiles":
+        return {name: TILE_UNIT.format(name=name, tile=tile) for name, tile in TILES.items()}
+    return {name: CUB_UNIT.format(name=name, call=call) for name, call in CUB_CALLS.items()}
+
+
 def write_project(root: Path, recipe: str) -> str:
-    """Copy what recipes need, and make the CUB project; answers the recipe's name."""
+    """Copy what recipes need, and make a project of units; answers the recipe's name."""
     for name in SOURCES:
         shutil.copytree(ROOT / name, root / name)
-    folder = root / "cub"
+    folder, units = root / "cub", units_of(recipe)
     folder.mkdir()
     (folder / "cubs").mkdir()
-    (folder / "cubs/__init__.py").write_text('"""CUB algorithms."""\n')
+    (folder / "cubs/__init__.py").write_text('"""Units."""\n')
     (folder / "pyproject.toml").write_text(CUB_PYPROJECT)
-    units = " ".join(f"{name}.cu" for name in CUB_CALLS)
-    (folder / "CMakeLists.txt").write_text(CUB_CMAKE.format(units=units))
+    names = " ".join(f"{name}.cu" for name in units)
+    (folder / "CMakeLists.txt").write_text(CUB_CMAKE.format(units=names))
     (folder / "wrapped.h").write_text(WRAPPED)
-    for name, call in CUB_CALLS.items():
-        (folder / f"{name}.cu").write_text(CUB_UNIT.format(name=name, call=call))
+    for name, text in units.items():
+        (folder / f"{name}.cu").write_text(text)
     shutil.copytree(root / "recipes/locks/demo", root / "recipes/locks/cub")
     cub = dict(CUB_RECIPE)
     if recipe == "cub-wrapped":
         cub["build"] = {**cub["build"], "cmake": {"CMAKE_CUDA_FLAGS": WRAP_FLAGS}}
     (root / "recipes/cub.yaml").write_text(yaml.safe_dump(cub, sort_keys=False))
-    return "cub" if recipe == "cub-wrapped" else recipe
+    return "cub" if recipe in {"tiles", "cub-wrapped"} else recipe
 
 
 def say(name: str, build: Made) -> None:
@@ -204,11 +262,11 @@ def one_pair(trial: Trial, arch: str, more: str, ratios: Ratios) -> None:
     with trial.fresh_cache():
         say("cold", cold := trial.build(arch))
         say("warm", warm := trial.build(arch))
-        if trial.recipe in PATCHED:
-            trial.edit(*PATCHED[trial.recipe])
+        if trial.patch:
+            trial.edit(*trial.patch)
             say("patched", patched := trial.build(arch))
             recipe_file.write_bytes(original)
-            file = PATCHED[trial.recipe][0]
+            file = trial.patch[0]
             (unit,) = [took for name, took in cold.units.items() if name.endswith(f"/{file}")]
             bound = cold.cost.wall - cold.span + unit
             ratios["patched / bound"].append((patched.cost.wall / bound, None))
@@ -238,7 +296,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         recipe = write_project(root / "project", options.recipe)
-        trial = Trial(root, recipe, words)
+        trial = Trial(root, recipe, options.recipe, words)
         for number in range(options.pairs):
             print(f"pair {number + 1}", flush=True)
             one_pair(trial, options.arch, options.more, ratios)

@@ -321,7 +321,7 @@ def test_what_is_kept_comes_back_whole(site):
 
 
 @pytest.mark.parametrize("place", [5, 60, -1])
-@pytest.mark.parametrize("how", ["changed", "cut", "empty", "more", "huge", "a list"])
+@pytest.mark.parametrize("how", ["changed", "cut", "empty", "huge", "a list"])
 def test_what_is_damaged_is_not_believed(site, place, how):
     name, reach = site.kept.name(site.asked())
     (site.root / "build/u.o").write_text("object" * 20)
@@ -331,7 +331,7 @@ def test_what_is_damaged_is_not_believed(site, place, how):
     if how == "changed":
         data[place] ^= 1
     huge = b'{"sizes": [-5, 9000000000000000000], "sha256": []}\n'
-    texts = {"changed": data, "cut": data[:place], "empty": b"", "more": data + b"x"}
+    texts = {"changed": data, "cut": data[:place], "empty": b""}
     path.write_bytes((texts | {"huge": huge, "a list": b"[1]\n"})[how])
     (site.root / "build/u.o").unlink()
     assert site.kept.answer(name, reach) is None

@@ -346,10 +346,7 @@ class Reach:
 
     def of_cuda(self, name: str, value: str) -> None:
         """Take in an option of nvcc."""
-        if name == "compiler-bindir":
-            if "/" in value and not below(value, self.fixed):
-                raise Strange(value)
-        elif name in _CUDA_FOLDERS:
+        if name in _CUDA_FOLDERS:
             for path in value.split(","):
                 self.folder(path)
         elif name in _FORCED:
@@ -358,11 +355,16 @@ class Reach:
         elif name == "compiler-options":
             for word in value.split(","):
                 self.of_host(word.strip("\"'"), None)
-        elif name in _CUDA_PASSED:
-            if not all(_PASSED.fullmatch(word) for word in value.split(",")):
-                raise Strange(f"{name} {value}")
-        elif name not in _CUDA_PLAIN and name.lstrip("-") not in _CUDA_WORDS:
+        elif not self.is_plain(name, value):
             self.of_host(name, None)
+
+    def is_plain(self, name: str, value: str) -> bool:
+        """Whether an option of nvcc has no further input or output."""
+        if name in _CUDA_PASSED:
+            return all(_PASSED.fullmatch(word) for word in value.split(","))
+        if name == "compiler-bindir":
+            return "/" not in value or below(value, self.fixed)
+        return name in _CUDA_PLAIN or name.lstrip("-") in _CUDA_WORDS
 
     def of_host(self, name: str, value: str | None) -> None:
         """Take in an option of gcc and its kin; ``value`` is the next word, where it has one."""

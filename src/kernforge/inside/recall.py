@@ -73,10 +73,8 @@ class Recall:
         try:
             with open(path, "rb") as stream:
                 head = json.loads(stream.readline(_HEAD))
-                left = os.fstat(stream.fileno()).st_size - stream.tell()
-                if min(head["sizes"]) < 0 or sum(head["sizes"]) != left:
-                    raise ValueError(path)
-                said, *contents = [stream.read(size) for size in head["sizes"]]
+                left = os.fstat(stream.fileno()).st_size
+                said, *contents = [stream.read(min(size, left)) for size in head["sizes"]]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         digests = [hashlib.sha256(data).hexdigest() for data in (said, *contents)]

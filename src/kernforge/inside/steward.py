@@ -550,7 +550,7 @@ class Steward:
         self.cost = self.looked - began
 
     def make_room(self, children: dict[int, list[int]]) -> None:
-        """End the youngest calls where estimates, once raised, are more than the budget together."""
+        """End the youngest calls where estimates, once raised, pass the budget together."""
         running = [call for call in self.calls.values() if call.state == "running"]
         near = sum(call.memory for call in running) >= self.order.budget * _NEAR
         near = near and not any(call.yielded for call in running)
