@@ -481,3 +481,13 @@ def test_long_complaints_are_kept_whole_or_not_at_all(site, lines, kept):
     assert said[0] == said[1]
     assert said[0].count("\n") == lines
     assert (site.root / "calls.log").read_text().count("called") == 2 - kept
+
+
+def test_what_was_never_seen_takes_what_others_of_the_build_took(site):
+    """The first two show that 20 MiB was too little; the later ones are not let in by it."""
+    site.order.update(budget=500 * MIB, default=20 * MIB, slots=2)
+    calls = [site.call(f"c{n}", mib=300, seconds=0.4) for n in range(4)]
+    status, err = site.run(f"{calls[0]}; {' & '.join(calls[1:])}")
+    assert status == 0
+    assert most_at_once(site.spans("c1", "c2", "c3")) == 1
+    assert "ended for want of memory" not in err

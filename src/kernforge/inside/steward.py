@@ -96,6 +96,7 @@ class Call:
         asked: what the shim said.
         slots: compiles that it does at once, as granted.
         estimate: bytes that it holds while it runs.
+        guessed: whether nothing is known of it from earlier builds.
         expected: seconds that it took last time, or None.
         memory: bytes that it takes now.
         peak: the most that it took.
@@ -115,7 +116,9 @@ class Call:
         wanted = threads if isinstance(threads, int) and threads > 0 else order.slots
         archs = asked.get("archs")
         self.slots = max(1, min(wanted, archs if isinstance(archs, int) else 1, order.slots))
-        memory, seconds = known_of(order.known, asked) or (order.default * self.slots, None)
+        known = known_of(order.known, asked)
+        memory, seconds = known or (order.default * self.slots, None)
+        self.guessed = known is None
         self.estimate = int(min(memory, order.budget))
         self.expected = seconds
         self.memory = self.peak = 0
@@ -362,6 +365,7 @@ class Steward:
         self.looked = self.published = 0.0
         self.cost = 0.0
         self.buffers: dict[socket.socket, bytes] = {}
+        self.took: dict[str, list[int]] = {}  # peaks of calls that were guessed, by tool
 
     def all_calls(self) -> list[Call]:
         """Every call that waits, runs or has left something."""
@@ -486,15 +490,17 @@ class Steward:
             if not call.yielded:
                 call.retried = call.alone = True
                 self.retried += 1
-            raised = max(call.estimate, int(call.peak * 1.5))
+            raised = max(call.estimate, int(call.peak * (1.2 if call.yielded else 1.5)))
             call.estimate = min(raised, self.order.budget)
-            call.yielded = False
+            call.guessed = call.yielded = False
             call.state, call.since, call.memory = "waiting", time.time(), 0
             return
         self.failed += bool(said.get("exit"))
         self.done += not said.get("exit")
         if not said.get("exit"):
             self.keep(call, said.get("said"))
+            if call.guessed and not call.hits:
+                self.took.setdefault(str(call.asked.get("tool")), []).append(call.peak)
         answer: dict[str, object] = {"end": True, "peak_kib": call.peak // _KIB}
         answer["cache"] = call.cache_result()
         self.send(connection, answer)
@@ -505,8 +511,17 @@ class Steward:
         with contextlib.suppress(OSError):
             connection.sendall(json.dumps(answer).encode() + b"\n")
 
+    def guess(self) -> None:
+        """Let what waits and was never seen take what the others of this build took on average."""
+        for call in self.calls.values():
+            took = self.took.get(str(call.asked.get("tool")))
+            if call.state == "waiting" and call.guessed and took:
+                mean = sum(took) // len(took) * call.slots
+                call.estimate = min(max(self.order.default * call.slots, mean), self.order.budget)
+
     def admit(self) -> None:
         """Start what may start."""
+        self.guess()
         while (call := choose(self.all_calls(), self.order, self.free())) is not None:
             connection = next(key for key, value in self.calls.items() if value is call)
             call.state, call.since = "running", time.time()
