@@ -8,6 +8,7 @@ from kernforge.build.resume import (
     keep_ninja_logs,
     restore,
     stamp,
+    times_alone,
     unstamp,
 )
 
@@ -83,6 +84,13 @@ def test_a_stamp_is_of_one_key_and_tree(tmp_path):
     assert not is_stamped(tmp_path, "key", "tree")
     unstamp(tmp_path)
     assert not is_stamped(tmp_path, "key", "tree")
+
+
+def test_of_ninjas_log_times_alone_are_given():
+    line = b"3\t4021\t1764501234567\tcsrc/a b.cu.o\t9f3a\n"
+    assert times_alone(line) == b"3\t4021\t0\tcsrc/a b.cu.o\t0\n"
+    for other in (b"# ninja log v7\n", b"cut sho", b""):
+        assert times_alone(other) == other
 
 
 def test_ninjas_logs_are_kept_and_given(tmp_path):

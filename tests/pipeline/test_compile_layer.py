@@ -19,6 +19,7 @@ import pytest
 from projects import share_toolchain, write_project
 
 from kernforge.build.memory import limited
+from kernforge.build.resume import give_ninja_logs, keep_ninja_logs
 
 pytestmark = pytest.mark.build
 KILLS = int(os.environ.get("KERNFORGE_KILLS", "4"))
@@ -152,15 +153,15 @@ def test_one_changed_file_is_one_compile(site):
     assert set(results.values()) == {"whole"}
 
 
-ONE_ARCH_ALONE = """\
+HALVES = """\
 #if defined(__CUDA_ARCH__)
 #include "device.cuh"
 #else
-#define FACTOR 1
+#include "host.cuh"
 #endif
 #include "generated.h"
 __global__ void step(float *x) { *x = *x * FACTOR + OFFSET; }
-extern "C" void tiny_step(float *x) { step<<<1, 1>>>(x); }
+extern "C" int tiny_step(float *x) { step<<<1, 1>>>(x); return FACTOR; }
 """
 
 
@@ -168,14 +169,15 @@ extern "C" void tiny_step(float *x) { step<<<1, 1>>>(x); }
     ("name", "text"),
     [
         ("device.cuh", "#define FACTOR 7\n"),
+        ("host.cuh", "#define FACTOR 8\n"),
         ("offset.txt", "9"),
         ("first/generated.h", "#define OFFSET 11\n"),
     ],
 )
-def test_what_a_compiler_did_not_list_is_not_missed(site, name, text):
-    """A header of the device's half alone, one that the build makes, one that comes to stand first.
+def test_whatever_a_compiler_reads_is_noticed(site, name, text):
+    """A header of one half alone, one that the build makes, one that comes to stand first.
 
-    nvcc's list of dependencies names no header that only the device's half includes.
+    A cache that preprocesses once, for one of the halves and one arch, misses the others' headers.
     """
     cmake = CMAKE.format(files="u0.cu").replace(
         "add_library",
@@ -184,9 +186,10 @@ def test_what_a_compiler_did_not_list_is_not_missed(site, name, text):
         "include_directories(first ${CMAKE_BINARY_DIR})\nadd_library",
     )
     for file, content in {
-        "u0.cu": ONE_ARCH_ALONE,
+        "u0.cu": HALVES,
         "CMakeLists.txt": cmake,
         "device.cuh": "#define FACTOR 3\n",
+        "host.cuh": "#define FACTOR 3\n",
         "offset.txt": "5",
     }.items():
         site.change(file, content)
@@ -311,12 +314,13 @@ def test_a_cache_that_does_not_work_with_this_nvcc_is_not_used(site, tmp_path):
 
 
 def finished(cache):
-    """Outputs that ninja itself calls finished."""
+    """Outputs that ninja itself calls finished; entries without a hash are of earlier builds."""
     logs = list(cache.glob("work/*/build/.ninja_log"))
     if not logs:
         return set()
     lines = logs[0].read_text().splitlines()[1:]
-    return {Path(f[3]).name for f in (line.split("\t") for line in lines) if len(f) == 5}
+    found = [f for f in (line.split("\t") for line in lines) if len(f) == 5]
+    return {Path(f[3]).name for f in found if f[4] != "0"}
 
 
 def test_kill_9_at_any_moment_and_no_finished_unit_compiles_again(site):
@@ -344,6 +348,29 @@ def test_kill_9_at_any_moment_and_no_finished_unit_compiles_again(site):
         assert not list(site.cache.glob("work/*"))
         assert not list((site.cache / "locks").glob("*.owner"))
     assert resumed
+
+
+NINJA = "rule cc\n  command = cp $in $out\nbuild unit.o: cc unit.cu\n"
+
+
+def test_half_an_object_is_not_done_by_the_log_of_an_earlier_build(
+    tmp_path, compiler_cache, toolkit
+):
+    """ninja starts the longest first by that log; with its dates and hashes it would believe it."""
+    ninja = max((compiler_cache / "envs").glob("[!.]*/bin/ninja"))
+    for name in ("old", "new"):
+        folder = tmp_path / name / "build"
+        folder.mkdir(parents=True)
+        (folder / "build.ninja").write_text(NINJA)
+        (folder / "unit.cu").write_text("a whole object")
+        os.utime(folder / "unit.cu", (1_577_836_800, 1_577_836_800))
+    subprocess.run([ninja, "-C", tmp_path / "old/build"], check=True, capture_output=True)
+    keep_ninja_logs(tmp_path / "old", tmp_path / "kept")
+    give_ninja_logs(tmp_path / "new", tmp_path / "kept")
+    unit = tmp_path / "new/build/unit.o"
+    unit.write_text("half an obj")  # as a compiler leaves it that is killed
+    subprocess.run([ninja, "-C", unit.parent], check=True, capture_output=True)
+    assert unit.read_text() == "a whole object"
 
 
 def test_a_fresh_build_begins_anew(site):
