@@ -76,6 +76,7 @@ def running_steward(folder: Path) -> Iterator[None]:
         "cache": None,
         "stats": str(folder / "stats"),
         "cut": False,
+        "calls": None,
     }
     (folder / "order.json").write_text(json.dumps(order))
     words = [str(byte_code(steward.__file__, folder)), str(folder / "order.json"), "sleep", "3600"]
