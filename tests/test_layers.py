@@ -22,7 +22,7 @@ LEVELS = (
 )
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(SRC.rglob("*.py"))
-LOADED = {"recall": {"steward"}, "reach": {"steward", "recall"}}
+LOADED = {"depends": {"shim"}, "recall": {"steward"}, "reach": {"steward", "recall"}}
 """Inside programs that lie beside another, which loads them (the steward names types of `reach`)."""
 OPEN = {"arch", "errors"}  # `arch` stands on `errors`, beside the others of its level
 

@@ -1,4 +1,5 @@
 // RMSNorm of fp16 rows in packs of 8 bytes, fused with the addition of a residual.
+#include "format_fp16.cuh"
 #include "rmsnorm_kernel.cuh"
 
 template std::int32_t kfr::launch_rmsnorm<KFR_FP16, 8, true>(const kfr_rmsnorm_args &, void *);

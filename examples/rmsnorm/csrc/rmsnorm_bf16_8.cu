@@ -1,4 +1,5 @@
 // RMSNorm of bf16 rows in packs of 8 bytes.
+#include "format_bf16.cuh"
 #include "rmsnorm_kernel.cuh"
 
 template std::int32_t kfr::launch_rmsnorm<KFR_BF16, 8, false>(const kfr_rmsnorm_args &, void *);

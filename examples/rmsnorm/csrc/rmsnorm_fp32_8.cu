@@ -1,4 +1,5 @@
 // RMSNorm of fp32 rows in packs of 8 bytes.
+#include "format_fp32.cuh"
 #include "rmsnorm_kernel.cuh"
 
 template std::int32_t kfr::launch_rmsnorm<KFR_FP32, 8, false>(const kfr_rmsnorm_args &, void *);

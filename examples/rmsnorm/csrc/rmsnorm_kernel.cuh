@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
+#include "format.cuh"
 #include "kernforge_rmsnorm.h"
 #include "launch.cuh"
-#include "rmsnorm_formats.cuh"
 #include "rmsnorm_units.hpp"
 
 namespace kfr {

@@ -24,7 +24,7 @@ from kernforge.toolchain.hostcuda import HostToolkit, link_toolkit
 from kernforge.toolchain.sandbox import Layout, Mount, Sandbox, bwrap_argv, inside_env, network_argv
 
 _INSIDE = Path(__file__).parent.parent / "inside"
-_PROGRAMS = ("shim.py", "steward.py", "recall.py", "reach.py", "guard.py")
+_PROGRAMS = ("shim.py", "depends.py", "steward.py", "recall.py", "reach.py", "guard.py")
 _FILES = ("build.log", "ledger.jsonl", "stamp.json", "stamp.json.draft")
 _WRITABLE = ("src", "build", "out", "tmp", "home", "ledger", "wheel")
 _PLACES = (*_WRITABLE, "shim", "host", "env", "cuda", "toolkit", *_FILES)

@@ -32,6 +32,10 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from types import FrameType
 
+TYPE_CHECKING = False  # as type checkers take it; `typing` itself takes 5 ms, at every call
+if TYPE_CHECKING:
+    from kernforge.inside.depends import Listing
+
 # options that take a value, long[:short]; the last block: not in --help, and new since CUDA 13.0
 _VALUED = """
     Ofast-compile:Ofc Werror archive-options:Xarchive archiver-binary:arbin
@@ -946,9 +950,8 @@ def run_admitted(
     while True:
         if plan.threads is not None and isinstance(answer["threads"], int):
             plan.threads = answer["threads"]
-        whole = [*argv, *threads_of(plan)]
         own = {**environment, **answer["env"]}  # type: ignore[dict-item]
-        done = run([*answer["wrap"], *whole], own, held=True)  # type: ignore[misc]
+        done = run_wrapped(plan, tool, answer["wrap"], argv, own)  # type: ignore[arg-type]
         told = done.said.decode("latin-1") if done.whole else None
         ended = {"exit": done.code, "killed": done.killed, "peak_kib": done.peak}
         answer = seat.ask({**ended, "said": told})
@@ -956,6 +959,43 @@ def run_admitted(
             os.write(2, done.said)
             return done, answer
         complain(f"{plan.what}: ended for want of memory; it is compiled again when there is room")
+
+
+def run_wrapped(
+    plan: Plan, tool: str, wrap: list[str], argv: list[str], environment: dict[str, str]
+) -> Run:
+    """Run the tool behind the compile cache, where there is one.
+
+    The list of what an nvcc call reads is then made here: the cache would have everything
+    preprocessed once more for it.
+    """
+    listing = listing_of(plan, environment) if wrap and tool == "nvcc" else None
+    if listing is None:
+        return run([*wrap, *argv, *threads_of(plan)], environment, held=True)
+    folder = os.environ.get("TMPDIR", os.curdir)
+    options = parse(plan.words, [(0, 0)] * len(plan.words))
+    lean = keep(options, listing.names, folder)
+    listing.forget()
+    own = {**environment, **listing.environment}
+    done = run([*wrap, argv[0], *lean, *threads_of(plan)], own, held=True)
+    if done.code:
+        listing.forget()
+    elif not listing.write():
+        options = parse(lean, [(0, 0)] * len(lean))
+        words = keep(options, frozenset({"output-file"}), folder)
+        done.code = run([argv[0], *words, *listing.call], environment).code
+    return done
+
+
+def listing_of(plan: Plan, environment: dict[str, str]) -> Listing | None:
+    """The list of dependencies that a compile asks for (``depends.py``, beside this file)."""
+    if plan.kind != "compile":
+        return None
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import depends  # type: ignore[import-not-found]  # noqa: PLC0415 - few calls need it
+
+    listing: Listing | None = depends.wanted(plan.options, plan.sources, plan.outputs, environment)
+    return listing
 
 
 def threads_of(plan: Plan) -> list[str]:
