@@ -1,6 +1,7 @@
 """Whole calls that are kept: what names them, and that nothing which a compiler reads is left out."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -295,6 +296,66 @@ def test_nor_is_one_that_reads_in_a_way_that_is_not_followed(site, text):
 def test_nor_one_whose_environment_lets_it_read_elsewhere(site, variable):
     site.environment[variable] = "/tmp/x"
     assert site.name() is None
+
+
+class Check:
+    """A call in the folder of one of CMake's checks."""
+
+    def __init__(self, site, folder, program, text="int main() {}\n", words=""):
+        self.site, self.cwd = site, f"build/CMakeFiles/CMakeScratch/{folder}"
+        self.object = f"CMakeFiles/{program}.dir/src.cxx.o"
+        site.write(f"{self.cwd}/src.cxx", text)
+        listed = f"{words} -v -MD -MT {self.object} -MF {self.object}.d -o {self.object} -c"
+        (site.root / self.cwd / self.object).parent.mkdir(parents=True, exist_ok=True)
+        source = str(site.root / self.cwd / "src.cxx")
+        plan = shim.plan_host([*listed.split(), source])
+        self.asked = {**site.asked(tool="g++", source="other.cu"), "cwd": f"{site.root}/{self.cwd}"}
+        self.asked |= {"words": ["g++", *plan.words], "sources": plan.sources}
+        self.asked |= {"options": [list(p) for p in plan.options], "outputs": plan.outputs}
+
+    def name(self):
+        return self.site.kept.name(self.asked)[0]
+
+
+def test_cmakes_checks_are_known_again_by_what_they_compile(site):
+    """Each has a folder and a program of another name: what is kept gets the names of the asker."""
+    site.settle()
+    one = Check(site, "TryCompile-a1b2C3", "cmTC_0a1b2")
+    name, reach = site.kept.name(one.asked)
+    for path in map(Path, reach.outputs):
+        path.write_text(f"{one.object}: {one.asked['sources'][0]}\n")
+    site.kept.keep(name, reach, f"-o {one.object}\n".encode())
+    two = Check(site, "TryCompile-ZZZZZZ", "cmTC_fffff")
+    again, reach = site.kept.name(two.asked)
+    assert again == name
+    assert site.kept.answer(name, reach) == f"-o {two.object}\n".encode()
+    for path in map(Path, reach.outputs):
+        assert two.cwd in str(path)
+        assert path.read_text() == f"{two.object}: {two.asked['sources'][0]}\n"
+
+
+def test_another_check_is_another_call(site):
+    name = Check(site, "TryCompile-a1b2C3", "cmTC_0a1b2").name()
+    assert (
+        Check(site, "TryCompile-d4e5F6", "cmTC_0a1b2", "int main() { return 1; }\n").name() != name
+    )
+    assert Check(site, "TryCompile-d4e5F6", "cmTC_0a1b2", words="-O1").name() != name
+    asked = Check(site, "TryCompile-d4e5F6", "cmTC_0a1b2").asked
+    elsewhere = json.loads(json.dumps(asked).replace("CMakeScratch/", "Scratches/"))
+    site.write("build/CMakeFiles/Scratches/TryCompile-d4e5F6/src.cxx", "int main() {}\n")
+    again = json.loads(json.dumps(elsewhere).replace("d4e5F6", "a1b2C3"))
+    site.write("build/CMakeFiles/Scratches/TryCompile-a1b2C3/src.cxx", "int main() {}\n")
+    assert site.kept.name(elsewhere) != site.kept.name(again)
+
+
+def test_a_source_of_the_environment_is_kept_and_counts(site):
+    """As the files with which CMake asks a compiler for its kind."""
+    site.write("env/share/abi.cu", "int abi;\n")
+    site.settle()
+    name = site.name(source=str(site.root / "env/share/abi.cu"))
+    assert name is not None
+    site.write("env/share/abi.cu", "int other;\n")
+    assert site.name(source=str(site.root / "env/share/abi.cu")) not in {None, name}
 
 
 def test_an_object_that_leaves_the_folders_is_not_kept(site):

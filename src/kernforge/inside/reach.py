@@ -21,6 +21,10 @@ import os
 import re
 import stat
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CUDA = frozenset({"nvcc"})
 _YOUNG_NS = 100_000_000  # a file that is younger may change again without another date
@@ -51,9 +55,12 @@ _ASKS = re.compile(
 _SPLICE = re.compile(rb"(?:\\|\?\?/)[ \t]*\r?\n")
 _UNNAMEABLE = re.compile(rb"incbin|__TIMESTAMP__")
 
+_CHECK = re.compile(r"/CMakeFiles/CMakeScratch/(TryCompile-[0-9A-Za-z]{6})$")
+_CHECKED = re.compile(r"\bcmTC_[0-9a-f]{5}\b")
+
 # words of gcc and its kin that have no further input or output
 _HOST_WORD = re.compile(
-    r"-(?:c|w|pipe|pthread|ansi|shared|static|nostdinc(?:\+\+)?|pedantic(?:-errors)?|MP"
+    r"-(?:c|v|w|pipe|pthread|ansi|shared|static|nostdinc(?:\+\+)?|pedantic(?:-errors)?|MP"
     r"|O\w*|std=[\w+:]+|g(?:gdb|dwarf)?-?\d?|[DU].*|l.*|L.*"
     r"|m(?!(?:arch|tune|cpu)=native)[\w=.+-]+|W[\w+=-]*"
     r"|f(?![\w-]*(?:coverage|profile|report|file))"
@@ -194,12 +201,13 @@ class Files:
             self.known.pop(path, None)
         return seen
 
-    def named(self, first: list[str], names: set[str]) -> str:
+    def named(self, first: list[str], names: set[str], aliases: dict[str, str]) -> str:
         """Digest of all that a call could read of these files.
 
         Args:
             first: files that its words name.
             names: last parts of the paths that its words include.
+            aliases: names in paths, and what stands for them.
 
         Raises:
             Strange: it cannot be told.
@@ -218,11 +226,11 @@ class Files:
             for path in sorted(set(front) - taken):
                 taken.add(path)
                 if path not in self.loud:
-                    found.add(path, self.read(path))
+                    found.add(renamed(path, aliases), self.read(path))
             front = []
         if found.computed:
             for path in sorted(self.sources() - taken):
-                found.add(path, self.read(path))
+                found.add(renamed(path, aliases), self.read(path))
         if found.unnameable:
             raise Strange("a file that reads another in a way that is not followed")
         return found.digest.hexdigest()
@@ -299,6 +307,7 @@ class Reach:
         files: that the words name.
         names: last parts of paths that they include.
         outputs: what the call makes: the object, and a list of dependencies.
+        made_up: names that CMake makes up anew for each of its checks, and what stands for them.
     """
 
     def __init__(self, asked: dict[str, object], roots: list[str], fixed: list[str]) -> None:
@@ -309,7 +318,7 @@ class Reach:
         sources, outputs = texts(asked["sources"]), texts(asked["outputs"])
         if len(sources) != 1 or len(outputs) != 1 or asked.get("kept"):
             raise Strange("not one source and one output")
-        self.files = [self.own(sources[0])]
+        self.files = [self.own(sources[0], fixed)]
         cuda = asked["tool"] in _CUDA
         for name, value in pairs(asked["options"]):
             if name in {"-MF", "dependency-output"}:
@@ -317,17 +326,18 @@ class Reach:
             elif name and name not in {"-o", "output-file"}:
                 (self.of_cuda if cuda else self.of_host)(name, value)
         self.own(self.cwd + "/.")
+        self.made_up = made_up(self.cwd, texts(asked["words"]))
         self.outputs = [self.own(outputs[0])]
         if self.depends:
             if not dependencies:
                 raise Strange("dependencies without a place")
             self.outputs.append(self.own(dependencies))
 
-    def own(self, path: str) -> str:
-        """A path that must lie below what the build can write and we look at."""
+    def own(self, path: str, others: Sequence[str] = ()) -> str:
+        """A path that must lie below what the build can write and we look at, or below others."""
         folder, name = os.path.split(os.path.join(self.cwd, path))
         full = os.path.join(os.path.realpath(folder), name)
-        if not below(full, self.roots):
+        if not below(full, [*self.roots, *others]):
             raise Strange(path)
         return full
 
@@ -377,6 +387,26 @@ class Reach:
             self.depends = True
         elif not (name in _HOST_VALUED and value) and not _HOST_WORD.fullmatch(name):
             raise Strange(name)
+
+
+def made_up(cwd: str, words: list[str]) -> dict[str, str]:
+    """Names that CMake makes up for the check in whose folder a call stands, and their stand-ins.
+
+    They are of one length. What such a call makes is linked there, tried, and thrown away.
+    """
+    folder = _CHECK.search(cwd)
+    if folder is None:
+        return {}
+    names = {folder[1]: "TryCompile-000000"}
+    program = _CHECKED.search(" ".join(words))
+    return names | ({program[0]: "cmTC_00000"} if program else {})
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """A text with other names."""
+    for name, other in names.items():
+        text = text.replace(name, other)
+    return text
 
 
 def below(path: str, roots: list[str]) -> bool:

@@ -22,9 +22,9 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernforge.inside.reach import Files, Reach, Strange, texts
+    from kernforge.inside.reach import Files, Reach, Strange, renamed, texts
 else:  # beside us, copied into the sandbox
-    from reach import Files, Reach, Strange, texts
+    from reach import Files, Reach, Strange, renamed, texts
 
 _VERSION = 1
 _HEAD = 1 << 12  # bytes of the line
@@ -60,11 +60,11 @@ class Recall:
         env = sorted((k, v) for k, v in environment.items() if k not in _IGNORED_ENV)
         try:
             reach = Reach(asked, self.files.roots, self.fixed)
-            files = self.files.named(reach.files, reach.names)
+            files = self.files.named(reach.files, reach.names, reach.made_up)
         except (Strange, OSError, KeyError, ValueError):
             return None
         said = [asked[key] for key in ("tool", "words", "options", "cwd")]
-        whole = json.dumps([self.salt, said, env, files])
+        whole = renamed(json.dumps([self.salt, said, env, files]), reach.made_up)
         return hashlib.sha256(whole.encode()).hexdigest(), reach
 
     def answer(self, name: str, reach: Reach) -> bytes | None:
@@ -82,13 +82,14 @@ class Recall:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             return None
+        own = {other: name for name, other in reach.made_up.items()}
         try:
             for output, data in zip(reach.outputs, contents, strict=True):
-                write_whole(output, [data])
+                write_whole(output, [of_bytes(data, own)])
             os.utime(path)
         except OSError:
             return None
-        return said
+        return of_bytes(said, own)
 
     def keep(self, name: str, reach: Reach, said: bytes) -> None:
         """Keep what a call has made; nothing where something is missing or too large."""
@@ -99,6 +100,7 @@ class Recall:
                     return
                 with open(output, "rb") as stream:
                     contents.append(stream.read())
+            contents = [of_bytes(data, reach.made_up) for data in contents]
             digests = [hashlib.sha256(data).hexdigest() for data in contents]
             head = {"sizes": [len(data) for data in contents], "sha256": digests}
             path = self.place(name)
@@ -126,6 +128,13 @@ class Recall:
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 total -= size
+
+
+def of_bytes(data: bytes, names: dict[str, str]) -> bytes:
+    """Contents with other names of the same length."""
+    for name, other in names.items():
+        data = data.replace(name.encode(), other.encode())
+    return data
 
 
 def write_whole(path: str, parts: list[bytes]) -> None:
