@@ -360,6 +360,7 @@ def test_the_state_for_the_live_view(site):
 def order(**changes):
     made = object.__new__(steward.Order)
     values = {"budget": 1000, "slots": 4, "default": 100, "known": {}, "watch": False}
+    values["processors"] = 1
     for name, value in {**values, **changes}.items():
         setattr(made, name, value)
     return made
@@ -403,6 +404,15 @@ def test_nothing_starts_beside_a_retry():
         steward.choose([call(2, 1, 1.0, running=0), waiting, call(3, 1, 1.0)], order(), 900) is None
     )
     assert steward.choose([waiting, call(3, 1, 9.0)], order(), 900) is waiting
+
+
+def test_what_nobody_knows_waits_for_a_processor():
+    running, waiting = call(1, 10, 1.0, running=0), call(2, 10, None)
+    assert steward.choose([running, waiting], order(), 900) is waiting
+    waiting.blind = True
+    assert steward.choose([running, waiting], order(), 900) is None
+    assert steward.choose([running, waiting], order(processors=2), 900) is waiting
+    assert steward.choose([waiting], order(processors=0), 900) is waiting
 
 
 def test_something_always_starts():
@@ -491,3 +501,34 @@ def test_what_was_never_seen_takes_what_others_of_the_build_took(site):
     assert status == 0
     assert most_at_once(site.spans("c1", "c2", "c3")) == 1
     assert "ended for want of memory" not in err
+
+
+@pytest.fixture
+def one_processor():
+    """This process and what it starts may use one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+def test_the_first_of_their_kind_are_as_many_as_processors(site, one_processor):
+    """What CMake compiles for its checks is of another kind."""
+    check = "build/CMakeFiles/CMakeScratch/TryCompile-aaaaaa"
+    (site.root / check).mkdir(parents=True)
+    names = [f"c{n}" for n in range(4)]
+    units = " & ".join(site.call(name, seconds=0.5) for name in names)
+    assert site.run(f"(cd {check} && {site.call('check')}); {units}")[0] == 0
+    spans = sorted(site.spans(*names))
+    assert all(start >= spans[0][1] for start, _ in spans[1:])
+    assert most_at_once(spans) == 3
+
+
+def test_what_cmakes_checks_take_tells_nothing_of_units(site):
+    site.order.update(budget=500 * MIB, default=200 * MIB, slots=8)
+    check = "build/CMakeFiles/CMakeScratch/TryCompile-aaaaaa"
+    (site.root / check).mkdir(parents=True)
+    names = [f"c{n}" for n in range(3)]
+    units = " & ".join(site.call(name, seconds=0.5) for name in names)
+    assert site.run(f"(cd {check} && {site.call('check', mib=400)}); {units}")[0] == 0
+    assert most_at_once(site.spans(*names)) == 2

@@ -938,11 +938,11 @@ def run_admitted(
         "what": plan.what,
         "archs": len(plan.after or ()),
         "threads": 1 if plan.threads is None else plan.threads,
+        "cwd": os.getcwd(),
     }
     if plan.kind == "compile":  # by all this a call is known again
         asked |= {"words": argv, "options": plan.options, "environment": environment}
         asked |= {"sources": plan.sources, "outputs": plan.outputs, "kept": plan.kept}
-        asked["cwd"] = os.getcwd()
     answer = seat.ask(asked)
     if "end" in answer:
         os.write(2, str(answer["said"]).encode("latin-1"))

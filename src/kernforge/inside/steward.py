@@ -12,8 +12,9 @@ together come near the budget, the youngest is ended and tried again later.
 
 A call whose like was made before, reading the same, is not made at all (``recall.py``).
 
-Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs", "threads"}``, for
-a compile also ``{"words", "options", "environment", "cwd", "sources", "outputs", "kept"}``, then
+Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs", "threads",
+"cwd"}``, for a compile also ``{"words", "options", "environment", "sources", "outputs", "kept"}``,
+then
 ``{"exit", "killed", "peak_kib", "said"}`` when the tool has ended. The steward: ``{"go": true,
 "call", "threads", "wrap", "env"}`` to start, ``{"end": true, "peak_kib", "cache"}`` at the end; at
 once, with ``"said"``, where what the call makes is there already.
@@ -63,6 +64,7 @@ class Order:
         budget: bytes that all calls together may take.
         watch: whether the machine's free memory bounds them too: nobody named the budget.
         slots: how many compiles at once; one with several nvcc threads takes as many.
+        processors: how many of them processors can work on at a time.
         default: bytes that a call takes before anything is known of it.
         known: for each call's name, bytes and seconds that it took last time.
         cache: program and environment of the compile cache, or None.
@@ -79,6 +81,7 @@ class Order:
         self.budget: int = raw["budget"]
         self.watch: bool = raw["watch"]
         self.slots: int = raw["slots"]
+        self.processors = len(os.sched_getaffinity(0))
         self.default: int = raw["default"]
         self.known: dict[str, list[float]] = raw["known"]
         self.cache: dict[str, object] | None = raw["cache"]
@@ -97,6 +100,7 @@ class Call:
         slots: compiles that it does at once, as granted.
         estimate: bytes that it holds while it runs.
         guessed: whether nothing is known of it from earlier builds.
+        blind: whether none of its like has ended in this build either.
         expected: seconds that it took last time, or None.
         memory: bytes that it takes now.
         peak: the most that it took.
@@ -118,7 +122,7 @@ class Call:
         self.slots = max(1, min(wanted, archs if isinstance(archs, int) else 1, order.slots))
         known = known_of(order.known, asked)
         memory, seconds = known or (order.default * self.slots, None)
-        self.guessed = known is None
+        self.guessed = self.blind = known is None
         self.estimate = int(min(memory, order.budget))
         self.expected = seconds
         self.memory = self.peak = 0
@@ -165,7 +169,9 @@ def choose(calls: list[Call], order: Order, free: int) -> Call | None:
     """The waiting call to start now, or None: the longest first.
 
     A shorter one may overtake it only where it will be over before enough memory is free for the
-    longest, by what both took last time; so the largest call is never put off for ever.
+    longest, by what both took last time; so the largest call is never put off for ever. A call of
+    which nothing at all is known starts only where a processor has nothing to do: more of them
+    would not end sooner, and all of them would stand on one guess.
 
     Args:
         calls: all calls.
@@ -181,7 +187,9 @@ def choose(calls: list[Call], order: Order, free: int) -> Call | None:
     first = waiting[0]
     if first.alone or not running:
         return None if running else first
-    if fits(first, slots, free):
+    busy = order.slots - slots
+    room = min(slots, order.processors - busy) if first.blind else slots
+    if fits(first, room, free):
         return first
     soon = time_until(first, running, free)
     for call in waiting[1:]:
@@ -499,12 +507,18 @@ class Steward:
         self.done += not said.get("exit")
         if not said.get("exit"):
             self.keep(call, said.get("said"))
-            if call.guessed and not call.hits:
-                self.took.setdefault(str(call.asked.get("tool")), []).append(call.peak)
+            self.learn(call)
         answer: dict[str, object] = {"end": True, "peak_kib": call.peak // _KIB}
         answer["cache"] = call.cache_result()
         self.send(connection, answer)
         del self.calls[connection]
+
+    def learn(self, call: Call) -> None:
+        """What a call took tells something of others, unless it was a check of CMake's."""
+        if "/CMakeFiles/" not in f"{call.asked.get('cwd')}/":
+            took = self.took.setdefault(str(call.asked.get("tool")), [])
+            if call.guessed and not call.hits:
+                took.append(call.peak)
 
     def send(self, connection: socket.socket, answer: dict[str, object]) -> None:
         """Say something to a shim; one that is dead is noticed when we listen."""
@@ -515,6 +529,7 @@ class Steward:
         """Let what waits and was never seen take what the others of this build took on average."""
         for call in self.calls.values():
             took = self.took.get(str(call.asked.get("tool")))
+            call.blind = call.blind and took is None
             if call.state == "waiting" and call.guessed and took:
                 mean = sum(took) // len(took) * call.slots
                 call.estimate = min(max(self.order.default * call.slots, mean), self.order.budget)
