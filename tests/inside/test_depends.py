@@ -45,6 +45,7 @@ config.by_path, config.default, config.seeded = [], "upstream", True
 plan = shim.plan_nvcc(config, asked["words"])
 done = shim.run_wrapped(plan, "nvcc", asked["wrap"], [asked["nvcc"], *plan.words], dict(os.environ))
 sys.stderr.write(done.said.decode())
+print("killed" if done.killed else "ended")
 sys.exit(done.code)
 """
 
@@ -71,7 +72,9 @@ def test_a_torn_rule_is_never_read(size):
     assert depends.read_rules(first[:-1], "kf") is None
 
 
-@pytest.mark.parametrize("name", ["plain.h", "two words.h", "a$b#c.h", "tab\there.h"])
+@pytest.mark.parametrize(
+    "name", ["plain.h", "two words.h", "a$b#c.h", "tab\there.h", "no\u00a0break.h", "a\u2028b.h"]
+)
 def test_names_are_spelled_as_gcc_spells_them(tmp_path, name):
     (tmp_path / name).write_text("\n")
     (tmp_path / "unit.c").write_text(f'#include "{name}"\n')
@@ -80,6 +83,14 @@ def test_names_are_spelled_as_gcc_spells_them(tmp_path, name):
     (spelled,) = depends.read_rules((tmp_path / "rules").read_text(), "kf")[1:]
     assert depends.unescaped(spelled) == name
     assert depends.escaped(name) == spelled
+
+
+def test_a_name_with_a_backslash_is_left_to_nvcc(tmp_path):
+    (tmp_path / "back\\ slash.h").write_text("\n")
+    (tmp_path / "unit.c").write_text('#include "back\\ slash.h"\n')
+    env = {**os.environ, "DEPENDENCIES_OUTPUT": f"{tmp_path}/rules kf"}
+    subprocess.run(["gcc", "-E", "unit.c", "-o", "-"], cwd=tmp_path, env=env, check=True)
+    assert depends.read_rules((tmp_path / "rules").read_text(), "kf") is None
 
 
 LISTED = [("-MD", ""), ("dependency-output", "x.d"), ("dependency-target-name", "x.o")]
@@ -94,11 +105,33 @@ LISTED = [("-MD", ""), ("dependency-output", "x.d"), ("dependency-target-name", 
         ([*LISTED, ("dependency-output", "y.d")], {}),
         (LISTED, {"SUNPRO_DEPENDENCIES": "mine"}),
         (LISTED, {"DEPENDENCIES_OUTPUT": "mine"}),
+        ([*LISTED, ("keep", "")], {}),  # what it keeps would be listed
     ],
 )
-def test_what_is_left_to_nvcc(options, environment):
+def test_what_is_left_to_nvcc(tmp_path, monkeypatch, options, environment):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert depends.wanted(options, ["x.cu"], ["x.o"], environment) is None
     assert depends.wanted(LISTED, ["x.cu"], ["x.o"], {}) is not None
+    assert depends.wanted(LISTED, ["x.cu", "y.cu"], ["x.o", "y.o"], {}) is None
+    for folder in ("tmp", "", str(tmp_path / "none"), str(tmp_path / "two words")):
+        (tmp_path / "two words").mkdir(exist_ok=True)
+        monkeypatch.setenv("TMPDIR", folder)
+        assert depends.wanted(LISTED, ["x.cu"], ["x.o"], {}) is None
+
+
+def test_headers_are_spelled_as_they_are_looked_up(tmp_path, monkeypatch):
+    """By a folder that the words name in full, or from the source, which they name in short."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for name in ("full/a.h", "short/b.h", "c.h"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folders = [("include-path", f"{tmp_path}/full,short")]
+    told = [f"{tmp_path}/full/a.h", f"{tmp_path}/short/b.h", "c.h", f"{tmp_path}/c.h", "gone.h"]
+    listing = depends.wanted(LISTED + folders, ["x.cu"], ["x.o"], {})
+    assert listing.spelled(told) == ["x.cu", f"{tmp_path}/full/a.h", "short/b.h", "c.h"]
+    listing = depends.wanted(LISTED + folders, ["/x.cu"], ["x.o"], {})
+    assert listing.spelled(told) == ["/x.cu", told[0], told[1], "c.h"]
 
 
 class Bench:
@@ -173,19 +206,53 @@ def test_each_file_gets_a_rule_of_its_own_where_asked(bench):
     assert set(rest) == {f"{depends.escaped(name)}:" for name in files - {source}}
 
 
-def test_torn_rules_are_made_again_by_nvcc(bench):
-    """gcc's runs are made to tear each other's rules: their file is one that gains a stray word."""
-    real = bench.nvcc
+def tear(bench, more=""):
+    """Let gcc's runs find their file with a stray word in it, as if one had torn another's rules."""
     torn = bench.root / "nvcc-torn"
-    torn.write_text(f'#!/bin/sh\necho torn >> "${{SUNPRO_DEPENDENCIES%% *}}"\nexec {real} "$@"\n')
+    stray = 'test -z "$SUNPRO_DEPENDENCIES" || echo torn >> "${SUNPRO_DEPENDENCIES%% *}"'
+    torn.write_text(f'#!/bin/sh\n{stray}\n{more}\nexec {bench.nvcc} "$@"\n')
     torn.chmod(0o755)
     bench.nvcc, bench.wrap = torn, ["/usr/bin/env"]
+
+
+def test_torn_rules_are_made_again_by_nvcc(bench):
+    tear(bench)
     words = [*BOTH, "-MD", "-MF", "unit.d", "-MT", "unit.o"]
     assert bench.compile(*words, wrap=False).returncode == 0
     native = (bench.root / "unit.d").read_text()
     (bench.root / "unit.d").unlink()
     assert bench.compile(*words).returncode == 0
     assert (bench.root / "unit.d").read_text() == native
+
+
+def test_what_is_killed_while_it_lists_is_told_as_killed(bench):
+    tear(bench, 'case " $* " in *" -M "*) kill -9 $$;; esac')
+    done = bench.compile(*ONE, "-MD", "-MF", "unit.d")
+    assert (done.returncode, done.stdout) == (137, "killed\n")
+
+
+def test_a_list_that_cannot_be_written_is_told_by_nvcc(bench):
+    done = bench.compile(*ONE, "-MD", "-MF", "none/unit.d")
+    assert done.returncode not in {0, 127}
+    assert "none/unit.d" in done.stderr
+
+
+SECOND = """\
+import os, signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+import shim
+first = shim.run(["/bin/true"], {})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+second = shim.run(["/bin/sleep", "60"], {})
+print(first.code, first.stopped, second.code, second.stopped)
+"""
+
+
+def test_the_second_tool_of_a_call_hears_a_stop_too():
+    """As the one that lists after all, or one that is compiled again."""
+    call = [sys.executable, "-c", SECOND, str(INSIDE)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "0 False 143 True\n"
 
 
 def test_a_failed_compile_lists_nothing(bench):

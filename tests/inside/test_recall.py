@@ -62,7 +62,8 @@ class Site:
             "folder": str(root / "calls"),
             "limit": 1 << 30,
             "roots": [str(root / "src"), str(root / "build")],
-            "fixed": [str(root / "env"), "/usr"],
+            "fixed": [str(root / "env"), "/usr/include"],
+            "packages": [str(root / "env")],
             "outside": [],
             "salt": "salt",
         }
@@ -356,6 +357,15 @@ def test_a_source_of_the_environment_is_kept_and_counts(site):
     assert name is not None
     site.write("env/share/abi.cu", "int other;\n")
     assert site.name(source=str(site.root / "env/share/abi.cu")) not in {None, name}
+
+
+@pytest.mark.parametrize(
+    ("words", "source"), [("", "/usr/include/stdio.h"), ("-I/usr/share/doc", "unit.cu")]
+)
+def test_what_nothing_names_of_the_machine_is_not_read(site, words, source):
+    """What stands beside such a source, or below such a folder, may change with a package."""
+    assert site.name(f"{WORDS} -I/usr/include/linux") is not None
+    assert site.name(f"{WORDS} {words}", source=source) is None
 
 
 def test_an_object_that_leaves_the_folders_is_not_kept(site):

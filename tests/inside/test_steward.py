@@ -237,7 +237,8 @@ def test_an_estimate_that_proves_low_is_raised_and_nothing_new_starts(site):
 
 
 def test_the_youngest_makes_room_before_the_budget_is_passed(site):
-    site.order.update(budget=500 * MIB, default=20 * MIB)
+    known = {f"gcc {name}.c 0": [20 * MIB, 1.0] for name in ("old", "young")}
+    site.order.update(budget=500 * MIB, known=known)
     grow = {"mib": 40, "steps": 10, "seconds": 3.0}  # both want 400 MiB in the end
     old, young = site.call("old", **grow), site.call("young", **grow)
     status, err = site.run(old, f"sleep 0.5; {young}")
@@ -249,7 +250,8 @@ def test_the_youngest_makes_room_before_the_budget_is_passed(site):
 
 
 def test_shares_never_pass_the_budget_while_they_are_raised(site):
-    site.order.update(budget=400 * MIB, default=60 * MIB)
+    known = {f"gcc c{n}.c 0": [60 * MIB, 1.0] for n in range(5)}
+    site.order.update(budget=400 * MIB, known=known)
     calls = [site.call(f"c{n}", mib=20, steps=10, seconds=1.0) for n in range(5)]
     child = site.start(" & ".join(calls) + " & wait")
     most = set()
@@ -407,11 +409,17 @@ def test_nothing_starts_beside_a_retry():
 
 
 def test_what_nobody_knows_waits_for_a_processor():
-    running, waiting = call(1, 10, 1.0, running=0), call(2, 10, None)
+    running, waiting = call(1, 10, 1.0, running=0, blind=True), call(2, 10, None)
     assert steward.choose([running, waiting], order(), 900) is waiting
     waiting.blind = True
     assert steward.choose([running, waiting], order(), 900) is None
     assert steward.choose([running, waiting], order(processors=2), 900) is waiting
+    known = call(3, 10, 1.0)
+    assert steward.choose([running, waiting, known], order(), 900) is known
+    assert steward.choose([running, waiting, known], order(slots=2), 900) is None
+    assert steward.choose([running, waiting, known], order(), 15) is None
+    known.state = "running"
+    assert steward.choose([known, waiting], order(), 900) is waiting
     assert steward.choose([waiting], order(processors=0), 900) is waiting
 
 
@@ -434,7 +442,7 @@ def keep_calls(site):
         (site.root / name).mkdir()
     site.order["calls"] = {
         "folder": str(site.root / "calls"), "limit": 1 << 30, "roots": [str(site.root / "tree")],
-        "fixed": [str(site.root / "env")], "outside": [], "salt": "s",
+        "fixed": [], "packages": [], "outside": [], "salt": "s",
     }  # fmt: skip
     source = site.root / "tree/unit.c"
     source.write_text(json.dumps({"seconds": 0.01}))
@@ -501,6 +509,19 @@ def test_what_was_never_seen_takes_what_others_of_the_build_took(site):
     assert status == 0
     assert most_at_once(site.spans("c1", "c2", "c3")) == 1
     assert "ended for want of memory" not in err
+
+
+@pytest.mark.parametrize("changes", [{"hits": 1}, {"guessed": False}])
+def test_a_call_that_tells_nothing_leaves_the_others_unknown(site, changes):
+    """Its steps came from the compile cache, or it was known before."""
+    path = site.root / "order.json"
+    path.write_text(json.dumps(site.order))
+    made = steward.Steward(steward.Order(str(path)), None, None)
+    made.learn(call(1, 10, 1.0, **{"guessed": True, **changes}))
+    assert made.took == {}
+    made.learn(call(2, 10, 1.0, guessed=True, peak=7))
+    assert made.took == {"gcc": [7]}
+    made.listener.close()
 
 
 @pytest.fixture

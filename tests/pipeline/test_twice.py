@@ -5,11 +5,24 @@ at once: folder of checkout and cache, umask, locale, time zone, home, user, job
 order of the compiles, the compile cache off or full, the store cold or warm.
 """
 
+import os
 import shutil
+import tempfile
+from dataclasses import replace
 
 import pytest
-from pipeline.trials import PYPROJECT
-from pipeline.ways import CACHED, ELSEWHERE, WARM, Bench, check_equal, templates_project
+from pipeline.trials import FILES, LOCKS, PYPROJECT, SETUP
+from pipeline.ways import (
+    CACHED,
+    ELSEWHERE,
+    PLAIN,
+    TEMPLATES,
+    WARM,
+    Bench,
+    check_equal,
+    compiled,
+    templates_project,
+)
 from projects import ROOT
 from standin.maker import make_standin
 
@@ -44,6 +57,31 @@ def test_units_of_templates_alone(tmp_path, compiler_cache, toolkit):
     bench = Bench(root=tmp_path, project=project, shared=compiler_cache, recipe="tiny",
                   local="cu{cuda}.sm{archs}")  # fmt: skip
     check_equal(bench, ELSEWHERE)
+
+
+def test_folders_that_a_disk_lists_in_another_order(tmp_path, compiler_cache, toolkit):
+    """A setup.py links its units as the folder lists them; tmpfs lists them last one first."""
+    project = tmp_path / "project"
+    units = {f"project/csrc/{n}.cu": TEMPLATES.format(name=n) for n in ("b", "d", "a", "e", "c")}
+    listed = 'sources = [f"csrc/{name}" for name in os.listdir("csrc")]'
+    setup = [listed if line.startswith("sources =") else line for line in SETUP.splitlines()]
+    recipe = FILES["recipes/plain.yaml"] + 'publish: {local_version: "cu{cuda}"}\n'
+    files = FILES | units | {"project/setup.py": "\n".join(setup), "recipes/plain.yaml": recipe}
+    del files["project/csrc/scale.cu"]
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    shutil.copytree(LOCKS / "plain", project / "recipes/locks/plain")
+    bench = Bench(root=tmp_path, project=project, shared=compiler_cache, recipe="plain",
+                  local="cu{cuda}")  # fmt: skip
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        answers = [bench.build(way) for way in (PLAIN, replace(PLAIN, folder=folder))]
+        listings = [os.listdir(tmp_path / at / "checkout/project/csrc") for at in ("a", folder)]
+        links = [compiled(answer) for answer in answers]
+    assert any(listing != sorted(listing) for listing in listings)
+    assert links == [[f"project/csrc/{n}.cu" for n in "abcde"]] * 2
+    assert answers[0]["key"] == answers[1]["key"]
+    assert answers[0]["sha256"] == answers[1]["sha256"]
 
 
 TORCH_SETUP = """\

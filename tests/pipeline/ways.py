@@ -123,12 +123,21 @@ def as_user(number: int | None) -> tuple[str, ...]:
     return ("unshare", "--user", f"--map-user={number}", f"--map-group={number}")
 
 
-def spans(answer: dict[str, Any]) -> list[tuple[float, float]]:
-    """When each compile began and ended, in the order of their beginnings."""
+def compiles(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of what was compiled, in the order of their beginnings."""
     lines = (Path(answer["wheel"]).parent / "ledger.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    compiles = [r for r in records if r["kind"] == "compile" and not r["nested"]]
-    return sorted((r["start"], r["start"] + r["seconds"]) for r in compiles)
+    found = [r for r in map(json.loads, lines) if r["kind"] == "compile" and not r["nested"]]
+    return sorted(found, key=lambda record: record["start"])
+
+
+def compiled(answer: dict[str, Any]) -> list[str]:
+    """The sources, in that order."""
+    return [record["sources"][0] for record in compiles(answer)]
+
+
+def spans(answer: dict[str, Any]) -> list[tuple[float, float]]:
+    """When each compile began and ended, in that order."""
+    return [(r["start"], r["start"] + r["seconds"]) for r in compiles(answer)]
 
 
 def at_once(answer: dict[str, Any]) -> bool:

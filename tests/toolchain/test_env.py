@@ -100,6 +100,45 @@ def test_it_works_from_another_place(tmp_path, uv, order, plain):
     assert str(made.path).encode() not in (moved / "bin/own-run").read_bytes()
 
 
+LISTS = """\
+import glob, os, pathlib, shutil, sys
+assert shutil.rmtree.avoids_symlink_attacks
+class Holder:  # as pathlib before Python 3.11
+    listdir, scandir = os.listdir, os.scandir
+os.chdir(sys.argv[1])
+with os.scandir() as entries:
+    first = next(entries).name
+    rest = [entry.name for entry in entries]
+there = os.open(".", os.O_RDONLY)
+found = [
+    os.listdir(), os.listdir("."), os.listdir(there), [os.fsdecode(n) for n in os.listdir(b".")],
+    [first, *rest], next(os.walk("."))[2], next(os.fwalk("."))[2], glob.glob("*"),
+    Holder().listdir("."), [entry.name for entry in Holder().scandir(".")],
+    [path.name for path in pathlib.Path().iterdir()], [p.name for p in pathlib.Path().glob("*")],
+]
+entries = os.scandir("."); entries.close(); assert list(entries) == []
+for names in found:
+    print(*names)
+"""
+
+
+def test_its_python_lists_folders_by_name(tmp_path, uv, order, plain):
+    """By whatever means; and a program that a build starts with no environment likewise."""
+    made = make(order(plain), tmp_path / "envs", uv)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    names = [f"{number * 37 % 101:03}" for number in range(101)]
+    for name in names:
+        (folder / name).touch()
+    assert os.listdir(folder) != sorted(names)
+    for options in ((), ("-I",)):
+        call = [made.python, *options, "-c", LISTS, str(folder)]
+        done = subprocess.run(call, capture_output=True, text=True, check=True, env={})
+        assert done.stdout.splitlines() == [" ".join(sorted(names))] * 12
+    call = [made.python, "-c", LISTS, str(tmp_path / "none")]
+    assert b"FileNotFoundError" in subprocess.run(call, capture_output=True, check=False).stderr
+
+
 def test_a_file_with_other_bytes_than_locked_is_refused(tmp_path, uv, order, plain):
     with pytest.raises(ToolchainError, match="uv pip cannot make the locked") as caught:
         make(order(plain, digest="0" * 64), tmp_path / "envs", uv)

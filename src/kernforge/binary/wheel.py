@@ -71,6 +71,7 @@ class _Room:
 
     @contextmanager
     def take(self, size: int) -> Iterator[None]:
+        """Hold so many bytes of the whole; waits until they are left."""
         size = min(size, self._size)
         with self._changed:
             self._changed.wait_for(lambda: self._left >= size)

@@ -78,7 +78,7 @@ def fixed_environment(
     if job.target.torch is not None:
         ours["TORCH_CUDA_ARCH_LIST"] = format_archs(torch_archs(job.target.archs))
         ours["TORCH_NO_COMPILER_WRAPPER"] = "1"
-        # no cache takes nvcc's dependency flags, and a resumed build has the same sources
+        # a resumed build has the same sources: nothing would ever read its lists of dependencies
         ours["TORCH_EXTENSION_SKIP_NVCC_GEN_DEPENDENCIES"] = "1"
     if isinstance(job.recipe.version, str):
         ours |= dict.fromkeys(_VERSION_KEYS, job.recipe.version)

@@ -75,13 +75,15 @@ class CompileCache:
         """
         if not bound or not self.world:
             return None
-        fixed = [layout.at(name) for name in ("env", "cuda", "toolkit", "shim", "host")]
+        packages = [layout.at(name) for name in ("env", "cuda", "toolkit")]
+        outside = [*_OUTSIDE, *(path for path in self.shown if "/include/" in path)]
         return {
             "folder": layout.at(_CALLS),
             "limit": _CALLS_LIMIT,
             "roots": [layout.at("src"), layout.at("build")],
-            "fixed": [*fixed, "/usr", *self.shown],
-            "outside": [*_OUTSIDE, *(path for path in self.shown if "/include/" in path)],
+            "fixed": [*packages, layout.at("shim"), layout.at("host"), *outside],
+            "packages": packages,
+            "outside": outside,
             "salt": self.world,
         }
 

@@ -18,7 +18,7 @@ from kernforge.build.effort import SOCKET
 from kernforge.errors import ToolchainError
 from kernforge.process import Command, Runner, Sink
 from kernforge.toolchain.cuda import REAL_NVCC
-from kernforge.toolchain.env import Environment
+from kernforge.toolchain.env import SORTED, Environment
 from kernforge.toolchain.host import COMPILERS, Host
 from kernforge.toolchain.hostcuda import HostToolkit, link_toolkit
 from kernforge.toolchain.sandbox import Layout, Mount, Sandbox, bwrap_argv, inside_env, network_argv
@@ -41,8 +41,8 @@ _ENTER = 'echo $$ > "$0" 2>/dev/null; exec "$@"'
 def inside_digest() -> str:
     """SHA-256 over the programs that run inside a build."""
     digest = hashlib.sha256(_LAUNCHER.encode())
-    for name in _PROGRAMS:
-        digest.update((_INSIDE / name).read_bytes())
+    for path in (*(_INSIDE / name for name in _PROGRAMS), SORTED):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

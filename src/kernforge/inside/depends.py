@@ -26,7 +26,9 @@ _PHONY = ("-MP", "--generate-dependency-targets")
 _FILE, _TARGET = "dependency-output", "dependency-target-name"
 _NAMES = frozenset({*_WITH_SYSTEM, *_WITHOUT_SYSTEM, *_PHONY, _FILE, _TARGET})
 _VARIABLES = frozenset({"SUNPRO_DEPENDENCIES", "DEPENDENCIES_OUTPUT"})
-_WORD = re.compile(r"(?:\\.|[^\s\\])+")
+_KEPT = frozenset({"keep", "save-temps"})  # intermediates stay, and would be listed
+_FOLDERS = frozenset({"include-path", "system-include"})
+_WORD = re.compile(r"(?:\\.|[^ \t\\])+")  # other blanks are part of a name
 
 
 class Listing:
@@ -36,6 +38,7 @@ class Listing:
         file: where it is written.
         target: what the rule makes.
         source: the file that is compiled.
+        folders: where headers are looked up.
         system: whether system headers are listed too.
         phony: whether each file gets an empty rule of its own.
         notes: where gcc leaves its rules.
@@ -53,9 +56,9 @@ class Listing:
         self.source = source
         self.system = not names.intersection(_WITHOUT_SYSTEM)
         self.phony = bool(names.intersection(_PHONY))
-        folder = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - as gcc has it
+        self.folders = [p for n, v in options if n in _FOLDERS for p in v.split(",")]
         self.mark = f"kernforge-{os.getpid()}"
-        self.notes = os.path.join(folder, f"{self.mark}.rules")
+        self.notes = os.path.join(os.environ.get("TMPDIR", ""), f"{self.mark}.rules")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,9 +73,9 @@ class Listing:
         return [*options, "-MF", self.file, "-MT", self.target]
 
     def write(self) -> bool:
-        """Write the list from what gcc has told; whether that was whole."""
+        """Write the list from what gcc has told; whether that was whole and could be written."""
         try:
-            with open(self.notes, encoding="utf-8", errors="surrogateescape") as stream:
+            with open(self.notes, encoding="utf-8", errors="surrogateescape", newline="") as stream:
                 found = read_rules(stream.read(), self.mark)
         except FileNotFoundError:
             return False
@@ -83,8 +86,11 @@ class Listing:
         text = f"{self.target} : " + " \\\n    ".join(files) + "\n"
         if self.phony:
             text += "".join(f"\n{name}:\n" for name in files[1:])
-        with open(self.file, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
+        try:
+            with open(self.file, "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(text)
+        except OSError:  # nvcc says it better
+            return False
         return True
 
     def spelled(self, found: list[str]) -> list[str]:
@@ -94,11 +100,14 @@ class Listing:
         relative ones; files that were made for a step are gone.
         """
         below = os.path.join(os.getcwd(), "")
+        absolute = tuple(os.path.join(path, "") for path in self.folders if os.path.isabs(path))
+        if os.path.isabs(self.source):
+            absolute = ("/",)
         names = {os.path.join(below, self.source): self.source}
         for name in map(unescaped, found):
             near = name.removeprefix(below)
             if os.path.isfile(name):
-                spelled = name if os.path.isabs(self.source) else near
+                spelled = name if name.startswith(absolute) else near
                 names.setdefault(os.path.join(below, near), spelled)
         return list(names.values())
 
@@ -125,6 +134,8 @@ def wanted(
         environment: variables by name.
     """
     names = {name for name, _ in options}
+    if names & _KEPT:
+        return None
     asked = names.intersection((*_WITH_SYSTEM, *_WITHOUT_SYSTEM)) and _FILE in names
     several = any(sum(name == one for name, _ in options) > 1 for one in (_FILE, _TARGET))
     if not asked or several or _VARIABLES & environment.keys():
@@ -132,7 +143,9 @@ def wanted(
     if len(sources) != 1 or len(outputs) != 1:
         return None
     listing = Listing(options, sources[0], outputs[0])
-    return listing if listing.file and not re.search(r"\s", listing.notes) else None
+    folder = os.path.dirname(listing.notes)
+    sound = os.path.isabs(folder) and os.path.isdir(folder) and not re.search(r"\s", folder)
+    return listing if listing.file and sound else None
 
 
 def read_rules(text: str, mark: str) -> list[str] | None:
@@ -140,11 +153,12 @@ def read_rules(text: str, mark: str) -> list[str] | None:
 
     Every rule is one line, once spliced, and begins with its target: where two runs wrote at a
     time, one rule's beginning stands within another, and the rest of that begins without one.
+    Names with a backslash are not read either.
     """
     found: dict[str, None] = {}
-    if not text.endswith("\n"):
+    if not text.endswith("\n") or "\\\\" in text:
         return None
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in text.replace("\\\n", " ")[:-1].split("\n"):
         head, colon, rest = line.partition(":")
         if head != mark or not colon or f"{mark}:" in rest:
             return None

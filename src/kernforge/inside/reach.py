@@ -308,9 +308,21 @@ class Reach:
         names: last parts of paths that they include.
         outputs: what the call makes: the object, and a list of dependencies.
         made_up: names that CMake makes up anew for each of its checks, and what stands for them.
+
+    Args:
+        asked: what the shim said.
+        roots: folders that the build can write and that are looked at.
+        fixed: folders that it cannot write and that something else names, or holds to be one.
+        packages: those of them that sources may lie in, with all that stands beside these.
     """
 
-    def __init__(self, asked: dict[str, object], roots: list[str], fixed: list[str]) -> None:
+    def __init__(
+        self,
+        asked: dict[str, object],
+        roots: list[str],
+        fixed: Sequence[str],
+        packages: Sequence[str],
+    ) -> None:
         self.cwd = str(asked["cwd"])
         self.roots, self.fixed = roots, fixed
         self.names: set[str] = set()
@@ -318,7 +330,7 @@ class Reach:
         sources, outputs = texts(asked["sources"]), texts(asked["outputs"])
         if len(sources) != 1 or len(outputs) != 1 or asked.get("kept"):
             raise Strange("not one source and one output")
-        self.files = [self.own(sources[0], fixed)]
+        self.files = [self.own(sources[0], packages)]
         cuda = asked["tool"] in _CUDA
         for name, value in pairs(asked["options"]):
             if name in {"-MF", "dependency-output"}:
@@ -409,7 +421,7 @@ def renamed(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def below(path: str, roots: list[str]) -> bool:
+def below(path: str, roots: Sequence[str]) -> bool:
     """Whether a path lies below one of the folders."""
     return any(path.startswith(root + "/") for root in roots)
 

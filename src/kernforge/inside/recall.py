@@ -46,7 +46,7 @@ class Recall:
     def __init__(self, order: dict[str, object]) -> None:
         self.folder = str(order["folder"])
         self.limit = int(str(order["limit"]))
-        self.fixed = texts(order["fixed"])
+        self.fixed, self.packages = texts(order["fixed"]), texts(order["packages"])
         self.files = Files([*texts(order["roots"]), "/usr/local/include"])
         self.salt = [_VERSION, str(order["salt"]), outside(texts(order["outside"]))]
 
@@ -59,7 +59,7 @@ class Recall:
             return None
         env = sorted((k, v) for k, v in environment.items() if k not in _IGNORED_ENV)
         try:
-            reach = Reach(asked, self.files.roots, self.fixed)
+            reach = Reach(asked, self.files.roots, self.fixed, self.packages)
             files = self.files.named(reach.files, reach.names, reach.made_up)
         except (Strange, OSError, KeyError, ValueError):
             return None

@@ -1,8 +1,9 @@
 """Stands in front of every compiler call: gencode policy, leave of the steward, ledger.
 
 Runs inside the sandbox as ``PYTHON -I -S shim.py TOOL ARG...``: standard library only, nothing of
-kernforge imported, one file, because its digest is part of the build key. The file that
-KERNFORGE_SHIM_CONFIG names says where the real tools are and what the recipe asks for.
+kernforge imported but ``depends.py`` from beside it, because their digest is part of the build
+key. The file that KERNFORGE_SHIM_CONFIG names says where the real tools are and what the recipe
+asks for.
 
 Where the configuration names a steward (``steward.py``), a call that makes something waits for its
 leave, and one that was killed for memory is made once more when the steward says so.
@@ -742,6 +743,10 @@ def listen(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
 
 
+def hear_nothing(_number: int, _frame: FrameType | None) -> None:
+    """A stop that comes when the tool has ended; ignored, it would stay so for a second tool."""
+
+
 def exit_code(status: int) -> int:
     """What a shell would say of a wait status."""
     code = os.waitstatus_to_exitcode(status)
@@ -769,6 +774,12 @@ class Run:
         self.said = b""
         self.whole = True
         self.stopped = False
+
+    def add(self, other: Run) -> None:
+        """Take in a run that came after this one."""
+        self.code, self.peak = other.code, max(self.peak, other.peak)
+        self.user, self.said = self.user + other.user, self.said + other.said
+        self.whole, self.stopped = self.whole and other.whole, self.stopped or other.stopped
 
     @property
     def killed(self) -> bool:
@@ -800,7 +811,7 @@ def run(argv: list[str], environment: dict[str, str], held: bool = False) -> Run
         os.close(heard)
     os.close(life)
     _, status, usage = os.wait4(guard, 0)
-    listen(signal.SIG_IGN)
+    listen(hear_nothing)
     done.code, done.user, done.peak = exit_code(status), usage.ru_utime, usage.ru_maxrss
     return done
 
@@ -983,7 +994,7 @@ def run_wrapped(
     elif not listing.write():
         options = parse(lean, [(0, 0)] * len(lean))
         words = keep(options, frozenset({"output-file"}), folder)
-        done.code = run([argv[0], *words, *listing.call], environment).code
+        done.add(run([argv[0], *words, *listing.call], environment, held=True))
     return done
 
 

@@ -169,9 +169,10 @@ def choose(calls: list[Call], order: Order, free: int) -> Call | None:
     """The waiting call to start now, or None: the longest first.
 
     A shorter one may overtake it only where it will be over before enough memory is free for the
-    longest, by what both took last time; so the largest call is never put off for ever. A call of
-    which nothing at all is known starts only where a processor has nothing to do: more of them
-    would not end sooner, and all of them would stand on one guess.
+    longest, by what both took last time, or leaves it all that it needs; so the largest call is
+    never put off for ever. A call of which nothing at all is known starts only where fewer of its
+    like run than there are processors: all of them stand on one guess, and more would hardly end
+    sooner.
 
     Args:
         calls: all calls.
@@ -187,13 +188,16 @@ def choose(calls: list[Call], order: Order, free: int) -> Call | None:
     first = waiting[0]
     if first.alone or not running:
         return None if running else first
-    busy = order.slots - slots
-    room = min(slots, order.processors - busy) if first.blind else slots
+    blind = sum(call.slots for call in running if call.blind)
+    room = min(slots, order.processors - blind) if first.blind else slots
     if fits(first, room, free):
         return first
     soon = time_until(first, running, free)
     for call in waiting[1:]:
-        if fits(call, slots, free) and call.expected is not None and call.expected <= soon:
+        if call.blind or not fits(call, slots, free):
+            continue
+        beside = fits(call, slots - first.slots, free - first.estimate)
+        if beside or (call.expected is not None and call.expected <= soon):
             return call
     return None
 
@@ -500,7 +504,7 @@ class Steward:
                 self.retried += 1
             raised = max(call.estimate, int(call.peak * (1.2 if call.yielded else 1.5)))
             call.estimate = min(raised, self.order.budget)
-            call.guessed = call.yielded = False
+            call.guessed = call.blind = call.yielded = False
             call.state, call.since, call.memory = "waiting", time.time(), 0
             return
         self.failed += bool(said.get("exit"))
@@ -514,11 +518,10 @@ class Steward:
         del self.calls[connection]
 
     def learn(self, call: Call) -> None:
-        """What a call took tells something of others, unless it was a check of CMake's."""
-        if "/CMakeFiles/" not in f"{call.asked.get('cwd')}/":
-            took = self.took.setdefault(str(call.asked.get("tool")), [])
-            if call.guessed and not call.hits:
-                took.append(call.peak)
+        """What an unknown call took tells something of others, unless it was a check of CMake's."""
+        check = "/CMakeFiles/" in f"{call.asked.get('cwd')}/"
+        if call.guessed and not call.hits and not check:
+            self.took.setdefault(str(call.asked.get("tool")), []).append(call.peak)
 
     def send(self, connection: socket.socket, answer: dict[str, object]) -> None:
         """Say something to a shim; one that is dead is noticed when we listen."""

@@ -224,6 +224,7 @@ def _sink(maker: Maker, log: Path, space: Workspace, known: Mapping[str, Took]) 
     )
 
     def heard(line: str) -> None:
+        """Take in a line of the build's output."""
         watch.line(line)
         if names := unused.hear(line):
             unstamp(space.root)  # CMake has kept the option: a build that goes on says nothing

@@ -152,6 +152,7 @@ class _Reader:
     faults: list[Fault] = field(default_factory=list)
 
     def document(self) -> Document:
+        """Read the one document; raises what is wrong with the text as a whole."""
         next(self.events)
         if not isinstance(next(self.events), yaml.DocumentStartEvent):
             raise self._error("yaml-empty", 1, "is empty", "begin with format: 1")

@@ -111,6 +111,7 @@ class _Tree:
         )
 
     def add(self, member: Member) -> None:
+        """Write one member, or refuse it."""
         path = self._path(member.name, member)
         if path is None:
             return

@@ -16,11 +16,14 @@ from kernforge.toolchain.cuda import complete
 from kernforge.toolchain.host import Host
 from kernforge.toolchain.lock import Lock, Uv
 
-_MADE_BY = "env 3"
+_MADE_BY = "env 4"
 _DATE = 1577836800  # 2020-01-01: nvcc -lineinfo writes every header's date into line tables
 _COMPILE = ("-I", "-m", "compileall", "-qq", "-j0", "--invalidation-mode", "unchecked-hash")
 """Byte code, once: torch is imported three times a build, a second faster each (measured)."""
 _STAMP = "kernforge-env.json"
+SORTED = Path(__file__).parent.parent / "inside/sorted_folders.py"
+"""Lets every interpreter of an environment list folders by name."""
+_SORTED_NAME = "_kernforge_sorted_folders"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class EnvOrder:
         parts = [_MADE_BY, self.lock.content, str(self.host.python), self.toolkit]
         parts += [list(pair) for pair in self.host.identity]
         parts += [digest for _, digest in self.wheels]
+        parts.append(hashlib.sha256(SORTED.read_bytes()).hexdigest())
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
@@ -127,12 +131,21 @@ def make_environment(order: EnvOrder, *, folder: Path, uv: Uv, runner: Runner) -
         compiler = order.host.program("gcc")
         path_of = (("PATH", str(Path(compiler).parent)), ("LC_ALL", "C.UTF-8"))
         complete(draft / cuda, compiler=compiler, env=path_of, runner=runner)
+    _sort_folders(draft)
     _settle_times(draft)
     runner.run(Command(argv=(str(draft / "bin/python"), *_COMPILE, str(draft / "lib"))))
     (draft / _STAMP).write_text(json.dumps({"cuda": cuda}), encoding="utf-8")
     pins.unlink()
     draft.rename(path)
     return Environment(path=path, cuda=cuda)
+
+
+def _sort_folders(env: Path) -> None:
+    """Python runs what a ``.pth`` file says when it starts, unless it starts without ``site``."""
+    (packages,) = env.glob("lib/python*/site-packages")
+    shutil.copyfile(SORTED, packages / f"{_SORTED_NAME}.py")
+    line = f"import {_SORTED_NAME}; {_SORTED_NAME}.apply()\n"
+    (packages / f"{_SORTED_NAME}.pth").write_text(line, encoding="utf-8")
 
 
 def _settle_times(env: Path) -> None:
