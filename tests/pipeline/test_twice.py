@@ -79,7 +79,7 @@ def test_folders_that_a_disk_lists_in_another_order(tmp_path, compiler_cache, to
         listings = [os.listdir(tmp_path / at / "checkout/project/csrc") for at in ("a", folder)]
         links = [compiled(answer) for answer in answers]
     assert any(listing != sorted(listing) for listing in listings)
-    assert links == [[f"project/csrc/{n}.cu" for n in "abcde"]] * 2
+    assert links == [[f"plain/csrc/{n}.cu" for n in "abcde"]] * 2
     assert answers[0]["key"] == answers[1]["key"]
     assert answers[0]["sha256"] == answers[1]["sha256"]
 
