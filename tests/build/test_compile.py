@@ -46,6 +46,8 @@ class Backend:
 
     def stream(self, command, sink):
         self.seen.append(command)
+        order = self.root / "shim/order.json"
+        self.order, self.mode = json.loads(order.read_text()), order.stat().st_mode & 0o777
         sink.log.write_bytes(self.log)
         for name, data in self.files.items():
             path = self.root / name
@@ -115,7 +117,12 @@ def test_parallelism_is_told_at_the_last_moment(compiled):
     _, backend = compiled(jobs=5, files=WHEEL)
     words = backend.seen[0].argv
     at = words.index("MAX_JOBS")
-    assert words[at - 1 : at + 2] == ("--setenv", "MAX_JOBS", "5")
+    assert words[at - 1 : at + 2] == (
+        "--setenv",
+        "MAX_JOBS",
+        "21",
+    )  # those that wait can be chosen from
+    assert ("CARGO_BUILD_JOBS", "5") in itertools.pairwise(words)
     assert ("NVCC_THREADS", "2") in itertools.pairwise(words)
 
 
@@ -124,7 +131,9 @@ def test_the_steward_runs_the_backend_by_its_order(compiled, tmp_path):
     words = backend.seen[0].argv
     at = words.index("/kf/shim/steward.py")
     assert words[at + 1 : at + 3] == ("/kf/shim/order.json", "/kf/env/bin/python")
-    order = json.loads((tmp_path / "shim/order.json").read_text())
+    order = backend.order
+    assert backend.mode == 0o600  # a storage's secrets may stand in it
+    assert not (tmp_path / "shim/order.json").exists()
     assert (order["slots"], order["budget"], order["watch"]) == (5, 3 << 30, False)
     assert order["cache"] is None
 
@@ -140,8 +149,31 @@ def test_one_wheel_or_a_fault(compiled, files):
 def test_an_unknown_end_shows_the_log(compiled):
     found = fault(compiled, status=1, log=b"one\ntwo\n", records=[{}, {"exit": 1}])
     assert found.word == "compile-failed"
-    assert "nvcc on demo/a.cu ended with 1; 1 compiler calls had ended well; log: " in found.message
+    assert (
+        "nvcc on demo/a.cu for sm_120a ended with 1; 1 compiler calls had ended well; log: "
+        in found.message
+    )
     assert found.detail == ("one", "two")
+
+
+def test_what_an_earlier_run_died_of_is_not_told_again(compiled, tmp_path):
+    """A compile that goes on has its old records; only those of this run say why it has failed."""
+    old = {**RECORD, "exit": 137, "sources": ["old.cu"], "start": 0.5}
+    (tmp_path / "ledger/earlier.jsonl").write_text(json.dumps(old) + "\n")
+    found = fault(compiled, status=1, records=[{"exit": 2, "sources": ["new.cu"]}])
+    assert found.word == "compile-failed"
+    assert "nvcc on new.cu for sm_120a ended with 2" in found.message
+
+
+def test_a_build_that_takes_too_long_says_what_it_was_at(compiled):
+    call = {"what": "slow.cu", "since": 1.0, "memory": 1, "archs": 1}
+    live = {"version": 1, "time": 2.0, "budget": 1, "slots": 1, "admitted": 1, "running": [call]}
+    files = {"ledger/live.json": json.dumps({**live, "waiting": []}).encode()}
+    found = fault(compiled, status=KILLED_FOR_TIME, files=files, records=[{}])
+    assert found.word == "timeout"
+    assert (
+        "stopped after 7 s while it made slow.cu; 1 compiler calls had ended well" in found.message
+    )
 
 
 @pytest.mark.parametrize(("status", "said"), [(-9, "signal 9"), (137, "signal 9"), (3, "3")])
@@ -153,7 +185,7 @@ def test_a_known_class_has_its_word_and_remedy(compiled):
     line = b"a.cu:1:10: fatal error: cutlass/cutlass.h: No such file or directory\n"
     found = fault(compiled, status=1, log=line, records=[{"exit": 1}])
     assert found.word == "header-missing"
-    assert "[demo/a.cu]" in found.message
+    assert "[demo/a.cu for sm_120a]" in found.message
     assert found.hint
 
 

@@ -121,7 +121,7 @@ def test_too_new_names_the_source_and_says_what_the_project_asks_for():
     """Field case 8: the remedy is about the project's own flag, not about the toolkit."""
     line = "nvcc fatal   : Unsupported gpu architecture 'compute_70'"
     found = classify([line], [call(exit=1)], cuda="13.0")
-    assert "[a/scale.cu]" in found.text
+    assert "[a/scale.cu for sm_120a]" in found.text
     assert "set build.gencode to replace" in found.hint
     assert found.named == "70"
 
@@ -131,7 +131,7 @@ def test_a_suffix_is_advised_and_never_chosen():
     line = "ptxas a.ptx, line 9; error   : Feature '.kind::mxf4' not supported on .target 'sm_120'"
     found = classify([line], [call(exit=1)], cuda="12.8")
     assert found.word == "suffix-needed"
-    assert found.text.endswith("[a/scale.cu]")
+    assert found.text.endswith("[a/scale.cu for sm_120a]")
     assert "as 12.0a" in found.hint
     assert "does not switch by itself" in found.hint
 
@@ -191,6 +191,42 @@ def test_a_refused_call_gives_the_shims_reason():
     assert found.text == f"nvcc on a/scale.cu: {note}"
 
 
+def test_a_message_is_told_of_the_call_that_said_it():
+    """Two fail side by side; the first to start is not the first to complain."""
+    one = call(exit=2, sources=("csrc/a.cu",))
+    two = call(exit=1, sources=("csrc/b.cu",), archs_after=("sm_90", "sm_120a"), start=2.0)
+    line = "b.cu:1:10: fatal error: cute/tensor.hpp: No such file or directory"
+    found = classify([line], [one, two], cuda="13.0")
+    assert found.text == f"{line} [csrc/b.cu for sm_90, sm_120a]"
+    assert "[csrc/a.cu for sm_120a]" in classify(["no such line", "fatal error: x.h: No such file"],
+                                                 [one, two], cuda="13.0").text  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("collect2: fatal error: ld terminated with signal 9 [Killed]", "out-of-memory"),
+        ("nvcc error   : 'ptxas' died due to signal 7", "compiler-crash"),
+        ("nvlink error   : Undefined reference to 'twice' in 'a.o'", "symbol-undefined"),
+        ("ptxas fatal   : Unresolved extern function '_Z5twicef'", "symbol-undefined"),
+        ("a.cpp:1:10: fatal error: cuda/pipeline: No such file or directory", "header-moved"),
+        ("a.cpp:1:10: fatal error: cuda/std/array: No such file or directory", "header-moved"),
+        ("a.cpp:1:10: fatal error: cub/cub.cuh: No such file or directory", "header-moved"),
+        ("a.cpp:1:10: fatal error: cuda/own.cuh: No such file or directory", "header-missing"),
+        ("error : Instruction 'cvt' not supported on .target 'sm_90a'", "instruction-missing"),
+        ("error : Instruction 'cvt' not supported on .target 'sm_80'", "instruction-missing"),
+        ("error : Instruction 'cvt' not supported on .target 'sm_90'", "suffix-needed"),
+        ("error : Instruction 'cvt' not supported on .target 'sm_100'", "suffix-needed"),
+    ],
+)
+def test_classes_by_wordings_that_are_easily_missed(line, expected):
+    assert classify([line], [call(exit=1)], cuda="13.0").word == expected
+
+
+def test_a_bus_error_is_a_crash():
+    assert classify([], [call(exit=135)], cuda="13.0").word == "compiler-crash"
+
+
 def test_probes_and_nested_calls_are_no_failures():
     probe = call(exit=139, sources=("build/CMakeFiles/CMakeScratch/TryCompile-x/t.cu",))
     ident = call(exit=1, cwd="/kf/build/CMakeFiles/4.4.5/CompilerIdCUDA")
@@ -204,7 +240,7 @@ def test_probes_and_nested_calls_are_no_failures():
 
 def test_a_link_without_sources_is_named_by_its_output():
     found = classify([], [call(exit=137, kind="link", sources=(), output="lib.so")], cuda="13.0")
-    assert found.text == "nvcc on lib.so was killed (signal 9)"
+    assert found.text == "nvcc on lib.so for sm_120a was killed (signal 9)"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +250,7 @@ def test_a_link_without_sources_is_named_by_its_output():
          'nvcc on a/scale.cu(4): error: no "x"'),
         (["FAILED: a/scale.cu.o error: x", "a/scale.cu:4:1: fatal error: nope"],
          "nvcc on a/scale.cu:4:1: fatal error: nope"),
-        (["b.cu(1): error: other", "a/scale.cu(4): warning: w"], "nvcc on a/scale.cu ended with 2"),
+        (["b.cu(1): error: other", "a/scale.cu(4): warning: w"], "nvcc on a/scale.cu for sm_120a ended with 2"),
     ],
 )  # fmt: skip
 def test_a_call_of_no_class_is_told_in_its_own_words(lines, told):

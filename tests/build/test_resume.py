@@ -3,12 +3,9 @@
 import os
 
 from kernforge.build.resume import (
-    give_ninja_logs,
     is_stamped,
-    keep_ninja_logs,
     restore,
     stamp,
-    times_alone,
     unstamp,
 )
 
@@ -84,22 +81,3 @@ def test_a_stamp_is_of_one_key_and_tree(tmp_path):
     assert not is_stamped(tmp_path, "key", "tree")
     unstamp(tmp_path)
     assert not is_stamped(tmp_path, "key", "tree")
-
-
-def test_of_ninjas_log_times_alone_are_given():
-    line = b"3\t4021\t1764501234567\tcsrc/a b.cu.o\t9f3a\n"
-    assert times_alone(line) == b"3\t4021\t0\tcsrc/a b.cu.o\t0\n"
-    for other in (b"# ninja log v7\n", b"cut sho", b""):
-        assert times_alone(other) == other
-
-
-def test_ninjas_logs_are_kept_and_given(tmp_path):
-    names = {"build/.ninja_log": "one", "src/app/build/temp/.ninja_log": "two", "src/app/a.cu": "a"}
-    old = tree(tmp_path / "old", names)
-    kept = tmp_path / "kept"
-    tree(kept, {"build/stale/.ninja_log": "of a build before"})
-    keep_ninja_logs(old, kept)
-    give_ninja_logs(tmp_path / "new", kept)
-    assert texts(tmp_path / "new") == {k: v for k, v in names.items() if k.endswith("log")}
-    give_ninja_logs(tmp_path / "none", tmp_path / "nothing")
-    assert not (tmp_path / "none").exists()

@@ -74,6 +74,17 @@ def test_usage(swift, words, said, hint):
     assert f"hint: `{hint}` shows what there is" in text
 
 
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [("24", "less than any compile takes"), ("0", "less than"), ("24G", "not an amount of bytes"),
+     ("9" * 400, "not an amount of bytes"), ("-1GiB", "not an amount of bytes")],
+)  # fmt: skip
+def test_a_memory_that_is_none(swift, size, said):
+    text = fault(swift("build", "demo", f"--memory={size}"), 3, "size-invalid")
+    assert f"--memory: {size!r} is {said}" in text
+    assert "hint: write it" in text
+
+
 def test_usage_as_data(swift):
     (document,) = answers(swift("build", "demo", "--wat", "--json"), 2)
     assert (document["error"], document["exit"]) == ("usage", 2)

@@ -46,3 +46,30 @@ def test_a_file_that_is_not_as_it_must_be(write, text):
     with pytest.raises(RecipeError, match=r"config\.toml") as caught:
         read_user_config(write("kernforge/config.toml", text))
     assert caught.value.word == "config-invalid"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('SCCACHE_REDIS_ENDPONT = "redis://h:1"', "did you mean SCCACHE_REDIS_ENDPOINT?"),
+        ('SCCACHE_DIR = "/x"', "SCCACHE_"),
+        ('SCCACHE_REGION = "eu"', "SCCACHE_BUCKET"),  # says where of nothing
+        ('AWS_ACCESS_KEY_ID = "k"', "SCCACHE_BUCKET"),
+        ('SCCACHE_BUCKET = ""', "SCCACHE_REDIS_ENDPOINT"),
+        ('SCCACHE_BUCKET = "a\\u0000b"', "SCCACHE_REDIS_ENDPOINT"),
+        ("SCCACHE_BUCKET = 1", "SCCACHE_REDIS_ENDPOINT"),
+    ],
+)
+def test_a_storage_that_is_none_opens_no_network(write, lines, told):
+    with pytest.raises(RecipeError, match=r"config\.toml: \[compile-cache\]") as caught:
+        read_user_config(write("kernforge/config.toml", f"[compile-cache]\n{lines}\n"))
+    assert caught.value.word == "config-invalid"
+    assert told in caught.value.hint
+
+
+def test_a_storage_and_what_goes_with_it(write):
+    lines = 'SCCACHE_BUCKET = "b"\nSCCACHE_S3_USE_SSL = "false"\nAWS_ACCESS_KEY_ID = "k"\n'
+    found = read_user_config(write("kernforge/config.toml", f"[compile-cache]\n{lines}"))
+    assert dict(found.storage).keys() == {
+        "SCCACHE_BUCKET", "SCCACHE_S3_USE_SSL", "AWS_ACCESS_KEY_ID",
+    }  # fmt: skip

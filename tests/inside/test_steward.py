@@ -213,7 +213,10 @@ def test_what_is_killed_twice_has_failed(site):
     assert (site.root / "u.c.tries").read_text() == "2"
 
 
-@pytest.mark.parametrize("death", [{"signal": 11}, {"exit": 1, "says": "error: no such type"}])
+@pytest.mark.parametrize(
+    "death", [{"signal": 11}, {"exit": 1, "says": "error: no such type"},
+              {"exit": 1, "says": 'u.cu(3): error: identifier "Killed" is undefined'}],
+)  # fmt: skip
 def test_a_crash_and_an_error_are_no_kills(site, death):
     _, err = site.run(site.call("u", dies=1, **death))
     assert site.records()["u"]["exit"] == (139 if "signal" in death else 1)
@@ -522,6 +525,21 @@ def test_a_call_that_tells_nothing_leaves_the_others_unknown(site, changes):
     made.learn(call(2, 10, 1.0, guessed=True, peak=7))
     assert made.took == {"gcc": [7]}
     made.listener.close()
+
+
+@pytest.mark.parametrize(("name", "left"), [("ninja", 0), ("ninja -k 0", 2), ("make", 2)])
+def test_what_waits_when_a_step_of_ninja_fails_is_not_made(site, name, left):
+    """ninja would not have started it; with -k it would, and others are not known to stop."""
+    site.order["slots"] = 1
+    word, *options = name.split()
+    bad = site.call("bad", seconds=1.5, dies=9)
+    units = " & ".join(f"sleep 0.5; {site.call(n)}" for n in ("a", "b"))
+    script = site.root / "script"
+    script.write_text(f"({bad}) & ({units.replace(' & ', ') & (')}) & wait\n")
+    run = f"exec -a {word} bash {script} {' '.join(options)}"
+    site.run(f"bash -c '{run}'")
+    made = {record for record in site.records() if record != "bad"}
+    assert len(made) == left
 
 
 @pytest.fixture

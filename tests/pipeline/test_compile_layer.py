@@ -19,7 +19,6 @@ import pytest
 from projects import share_toolchain, write_project
 
 from kernforge.build.memory import limited
-from kernforge.build.resume import give_ninja_logs, keep_ninja_logs
 
 pytestmark = pytest.mark.build
 KILLS = int(os.environ.get("KERNFORGE_KILLS", "4"))
@@ -350,29 +349,6 @@ def test_kill_9_at_any_moment_and_no_finished_unit_compiles_again(site):
     assert resumed
 
 
-NINJA = "rule cc\n  command = cp $in $out\nbuild unit.o: cc unit.cu\n"
-
-
-def test_half_an_object_is_not_done_by_the_log_of_an_earlier_build(
-    tmp_path, compiler_cache, toolkit
-):
-    """ninja starts the longest first by that log; with its dates and hashes it would believe it."""
-    ninja = max((compiler_cache / "envs").glob("[!.]*/bin/ninja"))
-    for name in ("old", "new"):
-        folder = tmp_path / name / "build"
-        folder.mkdir(parents=True)
-        (folder / "build.ninja").write_text(NINJA)
-        (folder / "unit.cu").write_text("a whole object")
-        os.utime(folder / "unit.cu", (1_577_836_800, 1_577_836_800))
-    subprocess.run([ninja, "-C", tmp_path / "old/build"], check=True, capture_output=True)
-    keep_ninja_logs(tmp_path / "old", tmp_path / "kept")
-    give_ninja_logs(tmp_path / "new", tmp_path / "kept")
-    unit = tmp_path / "new/build/unit.o"
-    unit.write_text("half an obj")  # as a compiler leaves it that is killed
-    subprocess.run([ninja, "-C", unit.parent], check=True, capture_output=True)
-    assert unit.read_text() == "a whole object"
-
-
 def test_a_fresh_build_begins_anew(site):
     child = site.start("--no-compile-cache")
     wait_for(lambda: finished(site.cache))
@@ -430,6 +406,38 @@ def test_what_calls_took_is_kept_and_rules_the_next_build(site):
              for r in compiled_units(site.records())]  # fmt: skip
     spans.sort()
     assert all(later[0] >= earlier[1] - 0.1 for earlier, later in pairwise(spans))
+
+
+def test_the_longest_of_last_time_is_compiled_first(site):
+    """ninja starts more than one at a time, and one is let in: that which took longest last time."""
+    site.build("--no-compile-cache")
+    path = site.cache / "history/tiny.json"
+    history = json.loads(path.read_text())
+    for number in range(UNITS):
+        history["calls"][f"nvcc tiny/u{number}.cu 1"][1] = 10.0 * (number + 1)
+    path.write_text(json.dumps(history))
+    site.empty_store()
+    site.build("--no-compile-cache", "--jobs", "1")
+    units = sorted(compiled_units(site.records()), key=lambda r: r["start"] + r["waited"])
+    later = [record["sources"][0] for record in units[1:]]  # the first one found nobody waiting
+    assert later == sorted(later, reverse=True)
+
+
+def test_a_failure_ends_what_waits_and_is_told_of_this_run(site):
+    """One of many fails: no other starts; and once it is mended, it is not told of any more."""
+    site.change("u0.cu", "#error no\n")
+    child = site.start("--no-compile-cache", "--jobs", "1")
+    out, _ = child.communicate(timeout=300)
+    assert child.returncode != 0
+    (fault,) = [o for o in json.loads(out) if "error" in o]
+    assert "u0.cu for sm_120a" in fault["message"] or "tiny/u0.cu" in fault["message"]
+    ledger = next(site.cache.glob("work/*/ledger/calls.jsonl")).read_text().splitlines()
+    units = compiled_units(map(json.loads, ledger))
+    assert len(units) <= 2  # the one that failed, and one that may have been let in before it
+    assert (
+        "not made, since another step has failed"
+        in next(site.cache.glob("work/*/build.log")).read_text()
+    )
 
 
 def test_parallelism_enters_no_key(site):

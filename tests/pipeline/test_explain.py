@@ -58,18 +58,38 @@ def test_what_differs(store):
     assert differences(one, one) == ()
 
 
-@pytest.mark.parametrize(("prefix", "word"), [("aa", "key-short"), ("cccccccc", "key-missing")])
+@pytest.mark.parametrize(
+    ("prefix", "word"),
+    [("aa", "key-short"), ("cccccccc", "key-missing"), ("aaaaaaaa", "key-ambiguous")],
+)
 def test_keys_that_are_none(store, prefix, word):
+    artifact(store, "aa" * 10 + "0" * 44, DOCUMENT)
     with pytest.raises(SelectionError) as caught:
         find_artifact(store, prefix)
     assert caught.value.word == word
+    assert caught.value.hint
+    if word == "key-ambiguous":
+        assert "aa" * 10 in caught.value.hint
+
+
+@pytest.mark.parametrize("spelled", ["AAAAAAAA", "1kfaaaaaaaaaaaa"])
+def test_a_key_as_it_stands_in_a_wheels_name(store, spelled):
+    assert find_artifact(store, spelled).key == "aa" * 32
 
 
 def test_a_damaged_artifact_is_told(store):
     entry = find_artifact(store, "aaaaaaaa")
-    (entry.path / "t.whl").write_bytes(b"PK")
+    whole = (entry.path / "t.whl").read_bytes()
+    for data in (b"PK", whole.replace(b'"format"', b"\xff\xff\xff\xff\xff\xff\xff\xff")):
+        (entry.path / "t.whl").write_bytes(data)
+        with pytest.raises(CacheError, match="cannot be read"):
+            components(entry)
+
+
+def test_a_document_that_is_none_is_told(store):
+    artifact(store, "dd" * 32, ["no mapping"])
     with pytest.raises(CacheError, match="cannot be read"):
-        components(entry)
+        components(find_artifact(store, "dddddddd"))
 
 
 def test_the_command(run, store):

@@ -137,7 +137,8 @@ def compiled(answer: dict[str, Any]) -> list[str]:
 
 def spans(answer: dict[str, Any]) -> list[tuple[float, float]]:
     """When each compile began and ended, in that order."""
-    return [(r["start"], r["start"] + r["seconds"]) for r in compiles(answer)]
+    began = [(r["start"] + r["waited"], r["seconds"]) for r in compiles(answer)]
+    return sorted((start, start + seconds) for start, seconds in began)
 
 
 def at_once(answer: dict[str, Any]) -> bool:

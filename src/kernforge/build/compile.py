@@ -19,6 +19,7 @@ from kernforge.build.effort import (
     steward_order,
 )
 from kernforge.build.failures import (
+    KILLED_HINT,
     Failure,
     classify,
     first_complaint,
@@ -27,7 +28,7 @@ from kernforge.build.failures import (
     progress,
 )
 from kernforge.build.ledger import Record, read_ledger, unexplained_objects, unseen_nvcc
-from kernforge.build.live import steps_of
+from kernforge.build.live import State, read_state, steps_of
 from kernforge.build.memory import limited
 from kernforge.build.plan import Plan
 from kernforge.build.workspace import Workspace, run_inside
@@ -41,6 +42,7 @@ _LINE = 500  # and shown
 _BUILD_FILES = frozenset({".py", ".txt", ".cmake", ".toml", ".cfg", ".mk", ".sh", ".in", ""})
 _BUILD_FILE_BYTES = 1 << 20
 _MENTIONS = 3
+_KILLED = frozenset({-9, 137})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +118,12 @@ def _hint(found: Failure | None, tree: Path) -> str | None:
     return f"{found.hint}; it stands in {', '.join(places)}" if places else found.hint
 
 
-def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileError | CacheError:
-    records = read_ledger(space.folder("ledger"))
+def _failure(
+    plan: Plan, status: int, space: Workspace, log: Path, earlier: frozenset[float]
+) -> CompileError | CacheError:
+    """What a run died of; ``earlier`` are the starts of calls that it did not make itself."""
+    every = read_ledger(space.folder("ledger"))
+    records = tuple(record for record in every if record.start not in earlier)
     with log.open("rb") as file:
         text = file.read(_LOG_BYTES).decode("utf-8", "replace")
     lines = [line[:_READ] for line in text.splitlines()]
@@ -125,7 +131,7 @@ def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileErr
     if any("No space left on device" in line for line in lines):
         return CacheError(
             "disk-full",
-            f"{plan.job.id}: the compile ran out of disk space; log: {log}",
+            f"{plan.job.id}: the compile ran out of disk space; {progress(every)}; log: {log}",
             hint="free some, or choose another folder with --cache",
             detail=detail,
         )
@@ -133,10 +139,11 @@ def _failure(plan: Plan, status: int, space: Workspace, log: Path) -> CompileErr
     end = f"signal {-status if status < 0 else status - 128}" if not 0 < status < 129 else status
     plain = own_words(records, lines) or f"the backend ended with {end}"
     what = _cut(found.text if found else plain)
+    hint = _hint(found, space.folder("src"))
     return CompileError(
         found.word if found else "compile-failed",
-        f"{plan.job.id}: {what}; {progress(records)}; log: {log}",
-        hint=_hint(found, space.folder("src")),
+        f"{plan.job.id}: {what}; {progress(every)}; log: {log}",
+        hint=KILLED_HINT if found is None and status in _KILLED else hint,
         detail=detail,
     )
 
@@ -153,6 +160,8 @@ def give_order(space: Workspace, effort: Effort, name: str = "order.json") -> Pa
     bound = space.world.sandbox.bwrap is not None
     order = space.folder("shim") / name
     text = json.dumps(steward_order(effort, space.layout, bound=bound))
+    order.unlink(missing_ok=True)
+    order.touch(mode=0o600)  # a storage's secrets may stand in it
     order.write_text(text, encoding="utf-8")
     for left in (LIVE, STATISTICS):
         (space.folder("ledger") / left).unlink(missing_ok=True)
@@ -163,6 +172,11 @@ def read_statistics(space: Workspace) -> Counts:
     """The counts of the compile cache's server of the last run; zeros where there was none."""
     path = space.folder("ledger") / STATISTICS
     return read_counts(path.read_bytes()) if path.is_file() else Counts()
+
+
+def _last_state(space: Workspace) -> State | None:
+    path = space.folder("ledger") / LIVE
+    return read_state(path.read_bytes()) if path.is_file() else None
 
 
 def _parallel(call: BackendCall, effort: Effort) -> BackendCall:
@@ -188,18 +202,26 @@ def compile_wheel(
             ``wheel-count`` or ``object-unexplained``.
         CacheError: ``disk-full``.
     """
+    earlier = frozenset(record.start for record in read_ledger(space.folder("ledger")))
     order = give_order(space, effort)
     call = stewarded(space, _parallel(plan.call, effort), order)
-    with limited(effort.budget.hard) as group:
-        status = run_inside(space, call, sink, runner=runner, group=group)
+    try:
+        with limited(effort.budget.hard) as group:
+            status = run_inside(space, call, sink, runner=runner, group=group)
+    finally:
+        order.unlink(missing_ok=True)
     if status == KILLED_FOR_TIME:
+        state = _last_state(space)
+        busy = [one.what for one in state.running] if state else []
+        what = f" while it made {', '.join(busy[:_MENTIONS])}" if busy else ""
+        done = progress(read_ledger(space.folder("ledger")))
         raise CompileError(
             "timeout",
-            f"{plan.job.id}: stopped after {sink.timeout:.0f} s; log: {sink.log}",
+            f"{plan.job.id}: stopped after {sink.timeout:.0f} s{what}; {done}; log: {sink.log}",
             hint="raise build.timeout, or find what hangs",
         )
     if status != 0:
-        raise _failure(plan, status, space, sink.log)
+        raise _failure(plan, status, space, sink.log, earlier)
     wheels = sorted(space.folder("out").glob("*.whl"))
     if len(wheels) != 1:
         raise CompileError(

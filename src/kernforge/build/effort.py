@@ -15,6 +15,7 @@ from kernforge.build.memory import Budget
 from kernforge.toolchain.sandbox import Layout
 
 _MARGIN, _LEAST = 1.1, 16 << 20  # above what a call took last time: two runs differ a little
+_AHEAD = 16  # calls that wait, at least, so that the longest can be chosen: ninja knows no times
 SOCKET, LIVE, STATISTICS = "steward", "live.json", "compile-cache.json"
 """Files of the steward in the ledger's folder."""
 
@@ -41,13 +42,16 @@ class Effort:
 
 
 def parallel_environment(effort: Effort) -> tuple[tuple[str, str], ...]:
-    """The variables that set parallelism, of Cargo, CMake, torch and CUTLASS's kin (for nvcc)."""
-    jobs, threads = str(effort.jobs), str(effort.threads)
+    """The variables that set parallelism, of Cargo, CMake, torch and CUTLASS's kin (for nvcc).
+
+    What runs compilers by the shim starts more than are let in at once.
+    """
+    started = str(effort.jobs + max(effort.jobs, _AHEAD))
     return (
-        ("CARGO_BUILD_JOBS", jobs),
-        ("CMAKE_BUILD_PARALLEL_LEVEL", jobs),
-        ("MAX_JOBS", jobs),
-        ("NVCC_THREADS", threads),
+        ("CARGO_BUILD_JOBS", str(effort.jobs)),
+        ("CMAKE_BUILD_PARALLEL_LEVEL", started),
+        ("MAX_JOBS", started),
+        ("NVCC_THREADS", str(effort.threads)),
     )
 
 

@@ -19,7 +19,10 @@ _MORE_MEMORY = (
     "free some memory, name a larger --memory, run fewer compiles at once (--jobs 1), or compile "
     "for fewer archs in one call"
 )
-_CRASHES = {139: "signal 11", 134: "signal 6", 136: "signal 8", 132: "signal 4"}
+KILLED_HINT = f"most likely for memory: {_MORE_MEMORY}"
+_CRASHES = {
+    139: "signal 11", 134: "signal 6", 135: "signal 7", 136: "signal 8", 132: "signal 4",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +49,14 @@ def _rule(word: str, pattern: str, hint: str) -> _Rule:
     return _Rule(word=word, pattern=re.compile(pattern), hint=hint)
 
 
-_CCCL = r"(?:thrust|cub|cuda/(?:std|atomic|barrier|functional|ptx|memory_resource)|nv/target)\b"
+_CCCL = r"(?:(?:thrust|cub|cuda/std)/[\w./]+|cuda/[a-z_]+|nv/target)"
 _RULES = (
+    _rule(
+        "instruction-missing",
+        r"not supported on \.target '?sm_(?:\d+[af]|[1-8]\d)\b",
+        "no suffix of this arch has that instruction: the code is for a newer one; leave its file "
+        "out for this arch, or ask for another arch",
+    ),
     _rule(
         "suffix-needed",
         r"not supported on \.target '?sm_\d+'?",
@@ -67,7 +76,7 @@ _RULES = (
     ),
     _rule(
         "header-moved",
-        rf"fatal error: {_CCCL}[\w./]*: No such file",
+        rf"fatal error: {_CCCL}: No such file",
         "CUDA 13 keeps these headers in include/cccl, which only nvcc adds by itself: set "
         'build.env CPLUS_INCLUDE_PATH: "{cuda_root}/include/cccl"',
     ),
@@ -132,17 +141,22 @@ _RULES = (
         r"|Could not connect to|Failed to connect to",
         "builds have no network: make the download a source of the recipe (fetchcontent)",
     ),
-    _rule("symbol-undefined", r"undefined reference to", "is a library missing from the link?"),
+    _rule(
+        "symbol-undefined",
+        r"[Uu]ndefined reference to|Unresolved extern function",
+        "is a library or unit missing from the link?",
+    ),
     _rule(  # before crashes: cicc ends an uncaught std::bad_alloc by signal 6
         "out-of-memory",
         r"\bKilled\b.*(?:cicc|cc1plus|ptxas|nvcc)|fatal error: Killed signal|died due to signal 9\b"
+        r"|terminated with signal 9\b"
         r"|virtual memory exhausted|Cannot allocate memory|out of memory allocating"
         r"|catastrophic error: out of memory|std::bad_alloc|Memory allocation failure",
         _MORE_MEMORY,
     ),
     _rule(
         "compiler-crash",
-        r"internal compiler error|Segmentation fault|died due to signal (?:11|6|8|4)\b",
+        r"internal compiler error|Segmentation fault|died due to signal (?:11|6|7|8|4)\b",
         "a fault of the compiler: try another CUDA release or arch",
     ),
 )
@@ -172,12 +186,27 @@ def names_probe(*names: str) -> bool:
     return any(probe in name for name in names for probe in _PROBES)
 
 
+def failed(records: Iterable[Record]) -> list[Record]:
+    """The calls that failed and were no probes of the build system, in order."""
+    return [r for r in records if r.exit and not r.nested and not is_probe(r)]
+
+
 def first_failed(records: Iterable[Record]) -> Record | None:
     """The first call that failed and was no probe of the build system."""
-    for record in records:
-        if record.exit and not record.nested and not is_probe(record):
-            return record
-    return None
+    return next(iter(failed(records)), None)
+
+
+def _place(record: Record) -> str:
+    """A call's file and what it was compiled for: ``csrc/scale.cu for sm_120a``."""
+    archs = f" for {', '.join(record.archs_after)}" if record.archs_after else ""
+    return f"{', '.join(record.sources) or record.output}{archs}"
+
+
+def _speaker(line: str, calls: Sequence[Record]) -> str:
+    """The place of the failed call that a line speaks of, else of the first, in brackets."""
+    named = (c for c in calls if any(s.rpartition("/")[2] in line for s in c.sources))
+    call = next(named, calls[0] if calls else None)
+    return f" [{_place(call)}]" if call is not None and call.sources else ""
 
 
 def _unsupported(line: str, where: str, cuda: str) -> Failure | None:
@@ -209,7 +238,7 @@ def _unsupported(line: str, where: str, cuda: str) -> Failure | None:
 def _by_record(record: Record | None) -> Failure | None:
     if record is None:
         return None
-    what = f"{record.tool} on {', '.join(record.sources) or record.output}"
+    what = f"{record.tool} on {_place(record)}"
     if record.exit == 137:
         hint = f"most likely for memory, with nothing beside it: {_MORE_MEMORY}"
         return Failure(word="out-of-memory", text=f"{what} was killed (signal 9)", hint=hint)
@@ -218,15 +247,16 @@ def _by_record(record: Record | None) -> Failure | None:
         text = f"{what} crashed ({_CRASHES[record.exit]})"
         return Failure(word="compiler-crash", text=text, hint=hint)
     if record.exit == 96:
-        text = f"{what}: {record.note}"
+        text = f"{record.tool} on {_what(record)}: {record.note}"
         return Failure(word="gencode-refused", text=text, hint="set build.gencode for that file")
     return None
 
 
 def _by_words(
-    lines: Sequence[str], rules: Sequence[_Rule], *, where: str, cuda: str
+    lines: Sequence[str], rules: Sequence[_Rule], *, calls: Sequence[Record], cuda: str
 ) -> Failure | None:
     for number, line in enumerate(lines):
+        where = _speaker(line, calls)
         if found := _unsupported(line, where, cuda):
             return found
         for rule in rules:
@@ -258,11 +288,10 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     if found := _by_record(record):
         return found
     if record is not None:
-        where = f" [{', '.join(record.sources)}]" if record.sources else ""
         compilers = [rule for rule in _RULES if rule.word not in _OF_PROJECTS]
-        if found := _by_words(lines, compilers, where=where, cuda=cuda):
+        if found := _by_words(lines, compilers, calls=failed(records), cuda=cuda):
             return found
-    return _by_words(lines, _RULES, where="", cuda=cuda)
+    return _by_words(lines, _RULES, calls=(), cuda=cuda)
 
 
 def own_words(records: Iterable[Record], lines: Sequence[str]) -> str | None:
@@ -279,7 +308,7 @@ def own_words(records: Iterable[Record], lines: Sequence[str]) -> str | None:
         _, found, after = line.partition(what.rpartition("/")[2])
         if found and is_complaint(after) and not line.startswith("FAILED:"):
             return f"{record.tool} on {what}{after}"
-    return f"{record.tool} on {what} ended with {record.exit}"
+    return f"{record.tool} on {_place(record)} ended with {record.exit}"
 
 
 def _what(record: Record) -> str:

@@ -16,7 +16,7 @@ _ENV = "build.env"
 _CARRIED_BY = {
     "MAX_JOBS": _JOBS,
     "CMAKE_BUILD_PARALLEL_LEVEL": _JOBS,
-    "NVCC_THREADS": _JOBS,
+    "NVCC_THREADS": "--nvcc-threads",
     "MAKEFLAGS": _JOBS,
     "TORCH_CUDA_ARCH_LIST": _ARCHS,
     "CMAKE_CUDA_ARCHITECTURES": _ARCHS,

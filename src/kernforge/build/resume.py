@@ -16,7 +16,6 @@ from kernforge.canonical import canonical_json
 
 _STAMP = "stamp.json"
 _VERSION = 1
-_LOG, _FIELDS = ".ninja_log", 5  # of its versions 4 to 7
 _CHUNK = 1 << 20
 
 
@@ -98,39 +97,3 @@ def _same(one: Path, other: Path) -> bool:
             if chunk != second.read(_CHUNK):
                 return False
     return True
-
-
-def keep_ninja_logs(root: Path, kept: Path) -> None:
-    """Keep how long each step took by ninja's own log: it starts the longest way first.
-
-    Args:
-        root: a workspace whose build has ended.
-        kept: folder for the logs.
-    """
-    if kept.exists():
-        shutil.rmtree(kept)
-    for folder in ("build", "src"):
-        for log in (root / folder).rglob(_LOG):
-            place = kept / log.relative_to(root)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(log, place)
-
-
-def give_ninja_logs(root: Path, kept: Path) -> None:
-    """Put kept logs where a new build will find them, as times alone: nothing counts as done.
-
-    A compile that is killed may leave half an object, and ninja would believe an entry of an
-    earlier build that its command has made it.
-    """
-    for log in kept.rglob(_LOG) if kept.is_dir() else ():
-        place = root / log.relative_to(kept)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(b"".join(map(times_alone, log.read_bytes().splitlines(keepends=True))))
-
-
-def times_alone(line: bytes) -> bytes:
-    """A line of ninja's log (start, end, date, output, hash) without date and command's hash."""
-    fields = line.rstrip(b"\n").split(b"\t")
-    if len(fields) != _FIELDS:
-        return line
-    return b"\t".join((*fields[:2], b"0", fields[3], b"0")) + b"\n"

@@ -59,8 +59,8 @@ def blaming(option: str) -> Iterator[None]:
     """Say which option a fault stands in."""
     try:
         yield
-    except RecipeError as error:
-        raise RecipeError(error.word, f"{option}: {error.message}", hint=error.hint) from error
+    except (RecipeError, SelectionError) as error:
+        raise type(error)(error.word, f"{option}: {error.message}", hint=error.hint) from error
 
 
 def _check_toolkit(job: Job) -> None:

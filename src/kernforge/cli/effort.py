@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from kernforge.cli.choice import blaming
+from kernforge.errors import SelectionError
 from kernforge.store.upkeep import parse_size
 
 _Command = Callable[..., Any]
+_LEAST_MEMORY = 64 << 20
 _OPTIONS = (
     click.option(
         "--jobs",
@@ -43,6 +45,17 @@ def effort_options(command: _Command) -> _Command:
     return command
 
 
+def _read_memory(text: str) -> int:
+    size = parse_size(text)
+    if size < _LEAST_MEMORY:
+        raise SelectionError(
+            "size-invalid",
+            f"{text!r} is less than any compile takes",
+            hint=f"write it with its unit, as 24GiB; {_LEAST_MEMORY >> 20}MiB is the least",
+        )
+    return size
+
+
 def take_effort(options: dict[str, Any]) -> dict[str, Any]:
     """Take these options out of a command's and give them as the words of `place.Wishes`.
 
@@ -51,7 +64,7 @@ def take_effort(options: dict[str, Any]) -> dict[str, Any]:
     """
     memory = options.pop("memory")
     with blaming("--memory"):
-        size = None if memory is None else parse_size(memory)
+        size = None if memory is None else _read_memory(memory)
     return {
         "jobs": options.pop("jobs"),
         "threads": options.pop("nvcc_threads"),

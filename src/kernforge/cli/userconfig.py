@@ -18,6 +18,7 @@ cargo's own configuration puts in place of the default one.
 from __future__ import annotations
 
 import configparser
+import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -28,7 +29,28 @@ from typing import Any
 from kernforge.errors import RecipeError
 
 _KEYS = frozenset({"indexes", "mirrors", "crates", "compile-cache"})
-_STORAGE = re.compile(r"(?:SCCACHE|AWS)_[A-Z0-9_]+")
+_AWS = re.compile(r"AWS_[A-Z0-9_]+")
+_PLACES = {
+    "SCCACHE_AZURE_BLOB_CONTAINER": "AZURE_CONNECTION_STRING AZURE_KEY_PREFIX AZURE_RW_MODE",
+    "SCCACHE_BUCKET": "ENDPOINT REGION S3_ENABLE_VIRTUAL_HOST_STYLE S3_KEY_PREFIX S3_RW_MODE"
+    " S3_NO_CREDENTIALS S3_SERVER_SIDE_ENCRYPTION S3_USE_SSL",
+    "SCCACHE_COS_BUCKET": "COS_ENDPOINT COS_KEY_PREFIX COS_RW_MODE",
+    "SCCACHE_GCS_BUCKET": "GCS_CREDENTIALS_URL GCS_KEY_PATH GCS_KEY_PREFIX GCS_OAUTH_URL"
+    " GCS_RW_MODE GCS_SERVICE_ACCOUNT",
+    "SCCACHE_GHA_ENABLED": "GHA_RW_MODE GHA_VERSION",
+    "SCCACHE_MEMCACHED": "MEMCACHED_EXPIRATION MEMCACHED_KEY_PREFIX MEMCACHED_PASSWORD"
+    " MEMCACHED_RW_MODE MEMCACHED_USERNAME",
+    "SCCACHE_MEMCACHED_ENDPOINT": "",
+    "SCCACHE_OSS_BUCKET": "OSS_ENDPOINT OSS_KEY_PREFIX OSS_NO_CREDENTIALS OSS_RW_MODE",
+    "SCCACHE_REDIS": "REDIS_DB REDIS_EXPIRATION REDIS_KEY_PREFIX REDIS_PASSWORD REDIS_RW_MODE"
+    " REDIS_TTL REDIS_USERNAME",
+    "SCCACHE_REDIS_CLUSTER_ENDPOINTS": "",
+    "SCCACHE_REDIS_ENDPOINT": "",
+    "SCCACHE_WEBDAV_ENDPOINT": "WEBDAV_KEY_PREFIX WEBDAV_PASSWORD WEBDAV_RW_MODE WEBDAV_TOKEN"
+    " WEBDAV_USERNAME",
+}
+"""Settings of sccache 0.16 that name a storage, and those that go with it (its program's texts)."""
+_KNOWN = {*_PLACES, *(f"SCCACHE_{name}" for more in _PLACES.values() for name in more.split())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +98,28 @@ def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(value.items()))
 
 
+_STORAGE_HINT = (
+    'as SCCACHE_REDIS_ENDPOINT = "redis://cache.example:6379"; AWS_ ones may be variables of the '
+    "environment"
+)
+
+
 def _storage(value: object, where: str) -> tuple[tuple[str, str], ...]:
     named = value if isinstance(value, dict) else {"": ""}
-    texts = all(isinstance(item, str) for item in named.values())
-    if not texts or not all(_STORAGE.fullmatch(name) for name in named):
-        raise RecipeError(
-            "config-invalid",
-            f"{where}: [compile-cache] holds sccache's own settings as text",
-            hint='as SCCACHE_REDIS_ENDPOINT = "redis://cache.example:6379"; AWS_ ones may be '
-            "variables of the environment",
-        )
+    what = f"{where}: [compile-cache]"
+    if not all(isinstance(item, str) and item.strip().isprintable() and item.strip()
+               for item in named.values()):  # fmt: skip
+        text = f"{what} holds sccache's own settings as text"
+        raise RecipeError("config-invalid", text, hint=_STORAGE_HINT)
+    for name in named:
+        if name not in _KNOWN and not _AWS.fullmatch(name):
+            near = difflib.get_close_matches(name, sorted(_KNOWN), n=1)
+            hint = f"did you mean {near[0]}?" if near else _STORAGE_HINT
+            text = f"{what}: {name!r} is no setting of a storage that sccache 0.16 knows"
+            raise RecipeError("config-invalid", text, hint=hint)
+    if named and not _PLACES.keys() & named.keys():
+        text = f"{what} names no storage"
+        raise RecipeError("config-invalid", text, hint=f"one of {', '.join(sorted(_PLACES))}")
     return tuple(sorted(named.items()))
 
 

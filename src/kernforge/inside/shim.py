@@ -8,8 +8,9 @@ asks for.
 Where the configuration names a steward (``steward.py``), a call that makes something waits for its
 leave, and one that was killed for memory is made once more when the steward says so.
 
-Its own exit codes: 96 the policy refuses the call, 97 no usable configuration, 98 the ledger
-cannot be written, 127 the real tool cannot be started. Else the real tool's; 128+n for signal n.
+Its own exit codes: 95 another step of the same ninja has failed, 96 the policy refuses the call,
+97 no usable configuration, 98 the ledger cannot be written, 127 the real tool cannot be started.
+Else the real tool's; 128+n for signal n.
 
 What nvcc accepts was read from ``nvcc --help`` and tried with ``--dryrun``: CUDA 13.0.88, 13.3.73
 and 13.5.37 agree in all that follows, but for options that the later ones add.
@@ -101,7 +102,9 @@ _HASH_LIMIT = 256 << 20  # bytes; larger outputs are known by size and time
 _GRACE = 2  # seconds a stopped compiler gets to clean up
 _MAKES = frozenset({"compile", "device-link", "link"})
 _SAID_LIMIT = 1 << 20  # bytes of a compiler's complaints that are held back until it has ended
-_KILLED = re.compile(rb"signal 9\b|\bKilled\b")  # of nvcc and sccache; of gcc and shells
+_KILLED = re.compile(  # as nvcc and sccache, gcc, and shells say it
+    rb"signal 9\b|\bKilled signal\b|^Killed\b|\d Killed\b|: Killed$", re.MULTILINE
+)
 
 _HIDDEN = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -955,6 +958,8 @@ def run_admitted(
         asked |= {"words": argv, "options": plan.options, "environment": environment}
         asked |= {"sources": plan.sources, "outputs": plan.outputs, "kept": plan.kept}
     answer = seat.ask(asked)
+    if "dismissed" in answer:
+        raise Refusal(95, f"{plan.what}: not made, since another step has failed")
     if "end" in answer:
         os.write(2, str(answer["said"]).encode("latin-1"))
         return Run(), answer

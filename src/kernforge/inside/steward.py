@@ -17,7 +17,8 @@ Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs"
 then
 ``{"exit", "killed", "peak_kib", "said"}`` when the tool has ended. The steward: ``{"go": true,
 "call", "threads", "wrap", "env"}`` to start, ``{"end": true, "peak_kib", "cache"}`` at the end; at
-once, with ``"said"``, where what the call makes is there already.
+once, with ``"said"``, where what the call makes is there already; ``{"dismissed": true}`` where it
+is not to be made, since ninja would not have started it.
 """
 
 from __future__ import annotations
@@ -255,6 +256,24 @@ def below(root: int, children: dict[int, list[int]]) -> set[int]:
             found.add(pid)
             front += children.get(pid, ())
     return found
+
+
+def ninja_above(pid: int) -> int | None:
+    """The ninja that has started a process, at most a shell between; None where it goes on anyway.
+
+    ``ninja -k 0`` starts what it can after a failure too.
+    """
+    for _ in range(3):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                pid = int(stream.read().rpartition(b")")[2].split()[1])
+            with open(f"/proc/{pid}/cmdline", "rb") as stream:
+                words = stream.read().split(b"\0")
+        except (OSError, IndexError, ValueError):
+            return None
+        if os.path.basename(words[0]) == b"ninja":
+            return None if any(word.startswith(b"-k") for word in words) else pid
+    return None
 
 
 class CompileCache:
@@ -508,6 +527,8 @@ class Steward:
             call.state, call.since, call.memory = "waiting", time.time(), 0
             return
         self.failed += bool(said.get("exit"))
+        if said.get("exit"):
+            self.dismiss(call)
         self.done += not said.get("exit")
         if not said.get("exit"):
             self.keep(call, said.get("said"))
@@ -516,6 +537,18 @@ class Steward:
         answer["cache"] = call.cache_result()
         self.send(connection, answer)
         del self.calls[connection]
+
+    def dismiss(self, failed: Call) -> None:
+        """Let nothing start any more of the ninja whose step has failed, as ninja does itself.
+
+        It is told to start more than are let in at once, so that some wait here already.
+        """
+        ninja = ninja_above(failed.shim)
+        waiting = [(key, call) for key, call in self.calls.items() if call.state == "waiting"]
+        for connection, call in waiting if ninja is not None else ():
+            if call is not failed and ninja_above(call.shim) == ninja:
+                self.send(connection, {"dismissed": True})
+                del self.calls[connection]
 
     def learn(self, call: Call) -> None:
         """What an unknown call took tells something of others, unless it was a check of CMake's."""

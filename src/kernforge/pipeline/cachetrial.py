@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,8 +56,10 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
         good = json.loads((known.path / "trial.json").read_bytes())["works"]
     if good:
         return effort
+    storage = ", ".join(name for name, _ in salted.storage if name.startswith("SCCACHE_"))
+    what = f"the storage of [compile-cache] ({storage}) or this nvcc" if storage else "this nvcc"
     maker.note(
-        "sccache does not work with this nvcc (tried on a small kernel): only whole calls are kept"
+        f"sccache does not work with {what} (tried on a small kernel): only whole calls are kept"
     )
     return replace(effort, cache=replace(salted, program=None))
 
@@ -92,8 +95,8 @@ def _tried(maker: Maker, space: Workspace, effort: Effort, log: Path) -> bool:
             order = give_order(space, replace(effort, known={}), "trial.json")
             status = run_inside(space, stewarded(space, call, order), sink, runner=maker.runner)
             good = status == 0 and works(read_statistics(space))
-    for left in space.folder("tmp").iterdir():
-        left.unlink()
+    for left in space.folder("tmp").iterdir():  # sccache's folders too, where its server was killed
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     if ledger.exists():
         with ledger.open("r+b") as file:
             file.truncate(before)

@@ -23,9 +23,7 @@ from kernforge.build.live import Watch, expected_of
 from kernforge.build.memory import choose_budget, free_memory
 from kernforge.build.plan import DEFAULT_EPOCH, Plan, cuda_place
 from kernforge.build.resume import (
-    give_ninja_logs,
     is_stamped,
-    keep_ninja_logs,
     restore,
     stamp,
     unstamp,
@@ -119,7 +117,6 @@ def _compile(maker: Maker, root: Path, key: str) -> tuple[Entry, Environment]:
         said.extend(text for text in (summary.text, built.cache_text) if text)
     for note in summary.notes:
         maker.note(note)
-    keep_ninja_logs(root, history.with_suffix(".ninja"))
     wheel = _stripped(maker, space, built, sink)
     about = {"wheel": built.wheel.name, "tree": tree, "seconds": round(time.monotonic() - began, 3)}
     about |= {"jobs": effort.jobs, "licences": [asdict(found) for found in licences]}
@@ -167,7 +164,6 @@ def _space(
     else:
         space.folder("src").rmdir()
         shutil.move(src, space.folder("src"))
-        give_ninja_logs(root, _history_place(maker).with_suffix(".ninja"))
         stamp(root, *identity)
     return space
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,10 @@ from kernforge.errors import CacheError, SelectionError
 from kernforge.store.local import Entry, Store
 
 _MIN_DIGITS = 8
+_SHOWN = 5
+_BUILD_TAG = "1kf"  # before the key's digits in a wheel's name
+_DAMAGED = (OSError, KeyError, ValueError, AttributeError, StopIteration, zipfile.BadZipFile,
+            zlib.error)  # fmt: skip
 _NOT_DECISIVE = ("build_key", "recipe_key", "job", "format")
 
 
@@ -30,15 +35,22 @@ def find_artifact(store: Store, prefix: str) -> Entry:
     Raises:
         SelectionError: ``key-short``, ``key-missing`` or ``key-ambiguous``.
     """
+    prefix = prefix.lower().removeprefix(_BUILD_TAG)
     if len(prefix) < _MIN_DIGITS:
-        raise SelectionError("key-short", f"{prefix!r} is too short: give 8 digits or more")
+        raise SelectionError(
+            "key-short",
+            f"{prefix!r} is too short: give {_MIN_DIGITS} digits or more",
+            hint="`kernforge cache ls` lists the keys of all artifacts",
+        )
     entries = store.entries()
     found = [e for e in entries if e.kind == "artifact" and e.key.startswith(prefix)]
     if not found:
-        hint = "`kernforge cache ls` lists them"
+        hint = "`kernforge cache ls` lists them; only what was built can be explained"
         raise SelectionError("key-missing", f"The store holds no artifact {prefix!r}", hint=hint)
     if len(found) > 1:
-        raise SelectionError("key-ambiguous", f"{len(found)} artifacts begin with {prefix!r}")
+        hint = f"write more digits of one: {', '.join(sorted(e.key[:20] for e in found)[:_SHOWN])}"
+        text = f"{len(found)} artifacts begin with {prefix!r}"
+        raise SelectionError("key-ambiguous", text, hint=hint)
     return found[0]
 
 
@@ -52,13 +64,13 @@ def components(entry: Entry) -> dict[str, str]:
         with zipfile.ZipFile(entry.path / entry.facts()["wheel"]) as wheel:
             name = next(n for n in wheel.namelist() if n.endswith(".dist-info/build.json"))
             document = json.loads(wheel.read(name))
-    except (OSError, KeyError, ValueError, StopIteration, zipfile.BadZipFile) as error:
+        kept = {key: value for key, value in document.items() if key not in _NOT_DECISIVE}
+    except _DAMAGED as error:
         raise CacheError(
             "entry-damaged",
             f"Artifact {entry.key[:12]} cannot be read: {type(error).__name__}",
             hint="`kernforge cache check` says more",
         ) from error
-    kept = {key: value for key, value in document.items() if key not in _NOT_DECISIVE}
     return dict(_flat("", kept))
 
 

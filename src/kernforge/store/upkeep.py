@@ -23,7 +23,7 @@ def parse_size(text: str) -> int:
     Raises:
         SelectionError: ``size-invalid``.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*([A-Za-z]*)\s*", text, re.ASCII)
     if match is None or match[2].lower() not in _UNITS:
         raise SelectionError(
             "size-invalid", f"{text!r} is not an amount of bytes", hint="write it as 20 GiB"
