@@ -125,3 +125,14 @@ def test_ctrl_c_leaves_the_cursor():
     seen, out = terminal.end()
     assert out == b"stopped\n"
     assert seen.rindex(SHOWN) > seen.rindex(HIDDEN)
+
+
+def test_the_build_of_another_process_moves_too():
+    """Nothing has started here: this process waits for the lock of the other."""
+    first = 'show(StageEnded(job="demo", stage="env", seconds=2, detail=""))\n'
+    wait = 'show(Waiting(what="the build of demo", owner="somebody", seconds=10))\n'
+    seen, _ = played(first + wait + COMPILE + "show.close()\n")
+    assert b"Waiting for the build of demo" in seen
+    assert b"by another process" in seen
+    assert b"csrc/a.cu" in seen
+    assert seen.rindex(SHOWN) > seen.index(HIDDEN)

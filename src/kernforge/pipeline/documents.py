@@ -94,6 +94,10 @@ def inner_documents(
 def statement(making: Making, wheel: tuple[str, str], build_id: str, meta: dict[str, Any]) -> str:
     """The provenance of a wheel, given by file name and SHA-256."""
     sandbox = making.machine.sandbox
+    cache = CacheUse(**meta["compile_cache"]) if "compile_cache" in meta else NO_CACHE
+    network = "cut" if sandbox.network_cut else "reachable"
+    if sandbox.network_cut and cache.kind == "network":
+        network = "reachable through the compile cache"
     run = BuildRun(
         build_id=build_id,
         kernforge=__version__,
@@ -104,9 +108,10 @@ def statement(making: Making, wheel: tuple[str, str], build_id: str, meta: dict[
         sandbox=(
             ("layout", sandbox.layout.name),
             ("network_cut", sandbox.network_cut),
+            ("network", network),
             ("reason", sandbox.reason),
         ),
-        compile_cache=CacheUse(**meta["compile_cache"]) if "compile_cache" in meta else NO_CACHE,
+        compile_cache=cache,
     )
     ingredients = Ingredients(
         sources=tuple((name, pins) for name, _, pins in _sources(making.plan)),

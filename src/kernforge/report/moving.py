@@ -48,6 +48,8 @@ class Moving:
             case Output():
                 self._line = event.line
             case Compiling():
+                if self._live is None:  # no stage of ours: another process builds what we wait for
+                    self(StageStarted(job=event.job, stage="build", detail="by another process"))
                 self._compiling = event
             case UnitEnded():
                 if event.failed:
