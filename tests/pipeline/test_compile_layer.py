@@ -283,6 +283,14 @@ def test_the_server_lives_and_dies_in_the_builds_own_sandbox(site):
     wait_for(lambda: not list(sandboxed_processes(site.cache)), 10)
 
 
+def test_sccache_is_tried_once_a_toolchain_whatever_is_built(site, tmp_path):
+    (site.cache / "store/trial").unlink()  # that of other tests
+    said = [site.build()[1]]
+    site.change("u0.cu", UNIT.format(n=0, factor="5.5"))
+    said.append(site.build()[1])
+    assert [re.search(r": cache ", text) is not None for text in said] == [True, False]
+
+
 def test_a_cache_that_does_not_work_with_this_nvcc_is_not_used(site, tmp_path):
     """As sccache 0.16 with nvcc 13.3 and newer: the objects are compiled, and nothing is kept."""
     fake = tmp_path / "bin/sccache"

@@ -25,7 +25,7 @@ from kernforge.pipeline.maker import Maker
 from kernforge.process import Sink
 from kernforge.toolchain.sandbox import compiler_prefixes, interpreter_parts
 
-_VERSION = 1
+_VERSION = 2
 _KERNEL = "__global__ void trial(int *out)\n{ *out = 1; }\n"
 _SECONDS = 120.0
 
@@ -46,7 +46,7 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
     effort = replace(effort, cache=salted)
     if salted.program is None:
         return effort
-    key = _trial_key(maker, salted.program, salted)
+    key = _trial_key(maker, space, salted.program, salted)
     known = maker.store.get("trial", key, told=lambda _text: None)
     if known is None:
         good = _tried(maker, space, effort, log)
@@ -64,14 +64,15 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
     return replace(effort, cache=replace(salted, program=None))
 
 
-def _trial_key(maker: Maker, sccache: Path, cache: CompileCache) -> str:
+def _trial_key(maker: Maker, space: Workspace, sccache: Path, cache: CompileCache) -> str:
+    """Of the toolchain alone: what is built with it, and from which sources, is all one."""
     with sccache.open("rb") as file:
         program = hashlib.file_digest(file, "sha256").hexdigest()
     return digest(
         {
             "trial": _VERSION,
             "program": program,
-            "environment": maker.plan.stage("env").key,
+            "environment": space.world.env.path.name,
             "machine": maker.machine.parts,
             "storage": [name for name, _ in cache.storage],
         }
