@@ -193,12 +193,12 @@ def test_a_refused_call_gives_the_shims_reason():
 
 def test_a_message_is_told_of_the_call_that_said_it():
     """Two fail side by side; the first to start is not the first to complain."""
-    one = call(exit=2, sources=("csrc/a.cu",))
+    one = call(exit=2, sources=("csrc/b.cu.cu", "csrc/cub.cu"))
     two = call(exit=1, sources=("csrc/b.cu",), archs_after=("sm_90", "sm_120a"), start=2.0)
     line = "b.cu:1:10: fatal error: cute/tensor.hpp: No such file or directory"
     found = classify([line], [one, two], cuda="13.0")
     assert found.text == f"{line} [csrc/b.cu for sm_90, sm_120a]"
-    assert "[csrc/a.cu for sm_120a]" in classify(["no such line", "fatal error: x.h: No such file"],
+    assert "cub.cu for sm_120a]" in classify(["no such line", "fatal error: x.h: No such file"],
                                                  [one, two], cuda="13.0").text  # fmt: skip
 
 

@@ -59,6 +59,14 @@ def test_units_of_templates_alone(tmp_path, compiler_cache, toolkit):
     check_equal(bench, ELSEWHERE)
 
 
+def write_files(project, files, locks):
+    """A project of these files, whose one recipe is `plain`."""
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    shutil.copytree(locks, project / "recipes/locks/plain")
+
+
 def test_folders_that_a_disk_lists_in_another_order(tmp_path, compiler_cache, toolkit):
     """A setup.py links its units as the folder lists them; tmpfs lists them last one first."""
     project = tmp_path / "project"
@@ -68,10 +76,7 @@ def test_folders_that_a_disk_lists_in_another_order(tmp_path, compiler_cache, to
     recipe = FILES["recipes/plain.yaml"] + 'publish: {local_version: "cu{cuda}"}\n'
     files = FILES | units | {"project/setup.py": "\n".join(setup), "recipes/plain.yaml": recipe}
     del files["project/csrc/scale.cu"]
-    for name, text in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    shutil.copytree(LOCKS / "plain", project / "recipes/locks/plain")
+    write_files(project, files, LOCKS / "plain")
     bench = Bench(root=tmp_path, project=project, shared=compiler_cache, recipe="plain",
                   local="cu{cuda}")  # fmt: skip
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -140,10 +145,7 @@ TORCH_FILES = {
 def test_an_extension_of_torch(tmp_path, compiler_cache):
     """Some five gigabytes of torch are downloaded once, as `causal-conv1d` locks them."""
     project = tmp_path / "project"
-    for name, text in TORCH_FILES.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    shutil.copytree(ROOT / "recipes/locks/causal-conv1d", project / "recipes/locks/plain")
+    write_files(project, TORCH_FILES, ROOT / "recipes/locks/causal-conv1d")
     bench = Bench(root=tmp_path, project=project, shared=compiler_cache, recipe="plain",
                   local="cu{cuda}.sm{archs}")  # fmt: skip
     check_equal(bench, ELSEWHERE)

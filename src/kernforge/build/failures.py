@@ -173,6 +173,7 @@ _OF_PROJECTS = frozenset(
     }
 )
 _ARCH = re.compile(r"Unsupported gpu architecture '(?:sm|compute)_(\d+)(\d)([af]?)'")
+_FILE_WORD = re.compile(r"[\w./+-]+")
 _LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.IGNORECASE)
 
 
@@ -204,7 +205,8 @@ def _place(record: Record) -> str:
 
 def _speaker(line: str, calls: Sequence[Record]) -> str:
     """The place of the failed call that a line speaks of, else of the first, in brackets."""
-    named = (c for c in calls if any(s.rpartition("/")[2] in line for s in c.sources))
+    words = {word.rpartition("/")[2] for word in _FILE_WORD.findall(line)}
+    named = (c for c in calls if any(s.rpartition("/")[2] in words for s in c.sources))
     call = next(named, calls[0] if calls else None)
     return f" [{_place(call)}]" if call is not None and call.sources else ""
 

@@ -14,8 +14,7 @@ A call whose like was made before, reading the same, is not made at all (``recal
 
 Messages are one line of JSON each. The shim: ``{"tool", "kind", "what", "archs", "threads",
 "cwd"}``, for a compile also ``{"words", "options", "environment", "sources", "outputs", "kept"}``,
-then
-``{"exit", "killed", "peak_kib", "said"}`` when the tool has ended. The steward: ``{"go": true,
+then ``{"exit", "killed", "peak_kib", "said"}`` when the tool has ended. The steward: ``{"go": true,
 "call", "threads", "wrap", "env"}`` to start, ``{"end": true, "peak_kib", "cache"}`` at the end; at
 once, with ``"said"``, where what the call makes is there already; ``{"dismissed": true}`` where it
 is not to be made, since ninja would not have started it.
@@ -259,7 +258,7 @@ def below(root: int, children: dict[int, list[int]]) -> set[int]:
 
 
 def ninja_above(pid: int) -> int | None:
-    """The ninja that has started a process, at most a shell between; None where it goes on anyway.
+    """The ninja that has started a process, at most a shell between; None where that may go on.
 
     ``ninja -k 0`` starts what it can after a failure too.
     """
@@ -273,6 +272,8 @@ def ninja_above(pid: int) -> int | None:
             return None
         if os.path.basename(words[0]) == b"ninja":
             return None if any(word.startswith(b"-k") for word in words) else pid
+        if any(b"||" in word or b";" in word for word in words):
+            return None  # a shell's line that may go on
     return None
 
 
