@@ -136,6 +136,26 @@ def test_a_suffix_is_advised_and_never_chosen():
     assert "does not switch by itself" in found.hint
 
 
+def test_archs_of_one_call_complain_in_any_order():
+    """Field case 12: nvcc compiles them side by side; the same fault gets the same words."""
+    line = "ptxas {}.ptx, line 9; error   : Feature 'x' not supported on .target '{}'"
+    plain, older = line.format("scale", "sm_120"), line.format("scale", "sm_90a")
+    one, other = (
+        classify(lines, [call(exit=1)], cuda="13.0") for lines in ([plain, older], [older, plain])
+    )
+    assert one == other
+    assert (one.word, one.text) == ("instruction-missing", f"{older} [a/scale.cu for sm_120a]")
+    assert "leave its file out" in one.hint
+    assert "as 12.0a" in one.hint
+
+
+def test_another_file_that_lacks_an_instruction_changes_no_words():
+    calls = [call(exit=1), call(exit=1, sources=("a/cast.cu",))]
+    plain = "scale.cu, line 9; error   : Feature 'x' not supported on .target 'sm_120'"
+    older = "cast.cu, line 9; error   : Feature 'x' not supported on .target 'sm_90a'"
+    assert classify([plain, older], calls, cuda="13.0").word == "suffix-needed"
+
+
 def test_the_first_complaint_decides():
     """Field case 50: what follows from a fault is not its cause."""
     lines = [

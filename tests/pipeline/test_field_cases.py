@@ -16,9 +16,11 @@ pytestmark = pytest.mark.build
 UPSTREAM = "gencode: {default: upstream}"
 FP4 = """\
 __global__ void pack(unsigned short *out, float a, float b) {
-    unsigned short r;
+    unsigned short r = 0;
+#if !defined(FROM) || __CUDA_ARCH__ >= FROM
     asm volatile("{ .reg .b8 t; cvt.rn.satfinite.e2m1x2.f32 t, %1, %2; cvt.u16.u8 %0, t; }"
                  : "=h"(r) : "f"(a), "f"(b));
+#endif
     out[0] = r;
 }
 """
@@ -118,10 +120,17 @@ def test_the_driver_library_links_without_a_driver(trial):
 
 def test_plain_12_0_lacks_the_instructions_of_12_0a(trial):
     """Field case 12: ptxas is understood; nothing switches by itself; the suffix builds."""
-    trial.write({"project/csrc/scale.cu": FP4})
-    fault = failed(trial.build("--arch", "9.0a 12.0"), "suffix-needed", "[plain/csrc/scale.cu for")
+    trial.write({"project/csrc/scale.cu": f"#define FROM 1000\n{FP4}"})
+    fault = failed(
+        trial.build("--arch", "9.0a 12.0"),
+        "suffix-needed",
+        "not supported on .target 'sm_120'",
+        "[plain/csrc/scale.cu for sm_90a, sm_120]",
+    )
     assert "as 12.0a" in fault["hint"]
+    assert trial.build("--arch", "9.0a 12.0a").archs() == {"scale.cu": ["sm_90a", "sm_120a"]}
     trial.write({"project/csrc/scale.cu": FP4})
+    failed(trial.build("--arch", "9.0a"), "instruction-missing", "on .target 'sm_90a'")
     assert trial.build("--arch", "12.0a").archs() == {"scale.cu": ["sm_120a"]}
     assert trial.build("--arch", "12.0f").archs() == {"scale.cu": ["sm_120f"]}
 

@@ -7,8 +7,8 @@ a test or read in the program.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from kernforge.arch import cuda_problem, parse_arch
 from kernforge.build.ledger import Record
@@ -160,6 +160,8 @@ _RULES = (
         "a fault of the compiler: try another CUDA release or arch",
     ),
 )
+# One call's archs complain in no order: a word that no suffix mends comes before one that it does.
+_BY_ARCH = ("instruction-missing", "suffix-needed")
 _OF_PROJECTS = frozenset(
     {
         "gpu-wanted",
@@ -257,15 +259,33 @@ def _by_record(record: Record | None) -> Failure | None:
 def _by_words(
     lines: Sequence[str], rules: Sequence[_Rule], *, calls: Sequence[Record], cuda: str
 ) -> Failure | None:
+    fits = _fits(lines, rules, calls=calls, cuda=cuda)
+    where, found = next(fits, ("", None))
+    if found is None or found.word not in _BY_ARCH:
+        return found
+    kinds = {found.word: found}
+    for place, other in fits:
+        if place == where and other.word in _BY_ARCH:
+            kinds.setdefault(other.word, other)
+    if len(kinds) == 1:
+        return found
+    graver, milder = (kinds[word] for word in _BY_ARCH)
+    return replace(graver, hint=f"{graver.hint}; for the other archs: {milder.hint}")
+
+
+def _fits(
+    lines: Sequence[str], rules: Sequence[_Rule], *, calls: Sequence[Record], cuda: str
+) -> Iterator[tuple[str, Failure]]:
+    """Each line that fits a rule, as a failure, with the place that it speaks of."""
     for number, line in enumerate(lines):
         where = _speaker(line, calls)
         if found := _unsupported(line, where, cuda):
-            return found
-        for rule in rules:
-            if rule.pattern.search(line):
-                said = _with_what_follows(lines, number)
-                return Failure(word=rule.word, text=f"{said}{where}", hint=rule.hint)
-    return None
+            yield where, found
+            continue
+        rule = next((rule for rule in rules if rule.pattern.search(line)), None)
+        if rule is not None:
+            said = _with_what_follows(lines, number)
+            yield where, Failure(word=rule.word, text=f"{said}{where}", hint=rule.hint)
 
 
 def _with_what_follows(lines: Sequence[str], number: int) -> str:
@@ -282,7 +302,8 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     network and go on.
 
     Args:
-        lines: its log, in order. The first line that fits decides, for later ones follow from it.
+        lines: its log, in order. The first line that fits decides, for later ones follow from it;
+            only of instructions that archs of one call lack are all heard.
         records: its ledger, in order.
         cuda: the target's CUDA release.
     """
