@@ -154,7 +154,7 @@ def test_the_toolkits_root_is_a_placeholder():
 
 def test_parallelism_is_apart_from_what_is_keyed():
     budget = Budget(size=1, named=True, hard=1)
-    effort = Effort(jobs=3, threads=2, budget=budget, default=1)
+    effort = Effort(jobs=3, threads=2, budget=budget, processors=2, default=1)
     keys = {name for name, _ in parallel_environment(effort)}
     assert keys <= PARALLEL_KEYS
     assert not keys & environment(job()).keys()

@@ -89,7 +89,7 @@ def compiled(plan, tmp_path):
         backend = Backend(tmp_path, **script)
         sink = Sink(log=tmp_path / "build.log", on_line=print, timeout=7)
         budget = Budget(size=3 << 30, named=True, hard=4 << 30)
-        effort = Effort(jobs=jobs, threads=2, budget=budget, default=1 << 30)
+        effort = Effort(jobs=jobs, threads=2, budget=budget, processors=2, default=1 << 30)
         built = compile_wheel(plan, space, sink, effort=effort, runner=backend)
         return built, backend
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernforge.build.memory import choose_budget, free_memory, limited, own_groups
+from kernforge.build.memory import choose_budget, free_memory, limited
 
 GIB = 1 << 30
 HOG = "import time; data = bytearray({size}); time.sleep(0.2)"
@@ -31,38 +31,6 @@ def test_the_users_own_budget_is_taken_as_it_is():
     assert budget.size == 64 * GIB
     assert budget.named
     assert budget.hard > budget.size  # build tools are no compiles
-
-
-def tree(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def test_groups_of_version_1(tmp_path):
-    tree(tmp_path, {"memory/a/b/memory.limit_in_bytes": "5", "memory/memory.limit_in_bytes": "9"})
-    groups = own_groups("5:cpu:/x\n4:memory:/a/b\n0::/\n", tmp_path)
-    assert [g.folder.name for g in groups] == ["b", "a", "memory"]
-    assert {g.limit for g in groups} == {"memory.limit_in_bytes"}
-
-
-def test_groups_of_version_2(tmp_path):
-    tree(tmp_path, {"cgroup.controllers": "cpu memory", "user/job/memory.max": "max"})
-    groups = own_groups("0::/user/job\n", tmp_path)
-    assert [g.folder.relative_to(tmp_path) for g in groups][:2] == [Path("user/job"), Path("user")]
-    assert {g.limit for g in groups} == {"memory.max"}
-
-
-def test_a_path_that_only_the_host_knows(tmp_path):
-    tree(tmp_path, {"memory/memory.limit_in_bytes": "7"})
-    groups = own_groups("4:memory:/docker/0123\n", tmp_path)
-    assert [g.folder.name for g in groups] == ["memory"]
-
-
-@pytest.mark.parametrize("text", ["", "garbage", "1:name=systemd:/\n"])
-def test_no_memory_group(text, tmp_path):
-    assert own_groups(text, tmp_path) == ()
 
 
 def test_what_is_free_here_is_no_more_than_the_machine_has():

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -86,6 +87,8 @@ class Site:
             "budget": 1000 * MIB,
             "watch": False,
             "slots": 4,
+            "threads": 1,
+            "processors": len(os.sched_getaffinity(0)),
             "default": 200 * MIB,
             "known": {},
             "cache": None,
@@ -326,6 +329,30 @@ def test_nvcc_gets_no_more_threads_than_there_are_slots(site):
     assert not [w for w in site.records()["v"]["argv"] if w.startswith("--threads")]
 
 
+def test_nvcc_gets_the_threads_that_the_project_does_not_name(site):
+    site.order.update(slots=4, threads=3)
+    gencode = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
+    site.run(
+        site.call("one", "nvcc", gencode[0]),
+        site.call("two", "nvcc", " ".join(gencode)),
+        site.call("own", "nvcc", " ".join(("-t1", *gencode))),
+        site.call("host"),
+    )
+    told = {
+        name: [word for word in record["argv"] if word.startswith("--threads")]
+        for name, record in site.records().items()
+    }
+    assert told == {"one": [], "two": ["--threads=2"], "own": ["--threads=1"], "host": []}
+
+
+@pytest.mark.parametrize(("watch", "together"), [(True, 1), (False, 2)])
+def test_the_machines_free_memory_bounds_what_nobody_named(site, watch, together):
+    free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) << 10
+    site.order.update(budget=4 * free, default=free * 6 // 10, watch=watch, processors=2)
+    site.run(*(site.call(name, seconds=1.0) for name in "ab"))
+    assert most_at_once(site.spans("a", "b")) == together
+
+
 @pytest.mark.parametrize("script", ["exit 7", "kill -9 $$"])
 def test_the_backends_end_is_the_stewards(site, script):
     child = site.start(script)
@@ -365,7 +392,7 @@ def test_the_state_for_the_live_view(site):
 def order(**changes):
     made = object.__new__(steward.Order)
     values = {"budget": 1000, "slots": 4, "default": 100, "known": {}, "watch": False}
-    values["processors"] = 1
+    values |= {"threads": 1, "processors": 1}
     for name, value in {**values, **changes}.items():
         setattr(made, name, value)
     return made
@@ -542,17 +569,9 @@ def test_what_waits_when_a_step_of_ninja_fails_is_not_made(site, name, left):
     assert len(made) == left
 
 
-@pytest.fixture
-def one_processor():
-    """This process and what it starts may use one processor."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    yield
-    os.sched_setaffinity(0, before)
-
-
-def test_the_first_of_their_kind_are_as_many_as_processors(site, one_processor):
+def test_the_first_of_their_kind_are_as_many_as_processors(site):
     """What CMake compiles for its checks is of another kind."""
+    site.order["processors"] = 1
     check = "build/CMakeFiles/CMakeScratch/TryCompile-aaaaaa"
     (site.root / check).mkdir(parents=True)
     names = [f"c{n}" for n in range(4)]

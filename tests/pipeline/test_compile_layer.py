@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from projects import share_toolchain, write_project
+from projects import RECIPE, share_toolchain, write_project
 
 from kernforge.build.memory import limited
 
@@ -450,10 +450,20 @@ def test_a_failure_ends_what_waits(site):
 
 
 def test_parallelism_enters_no_key(site):
+    """It reaches recipe variables and each call of nvcc, whether the project names it or not."""
+    told = "build: {env: {TOLD: '{jobs} jobs, {nvcc_threads} threads'}}\n"
+    site.change("../recipes/tiny.yaml", RECIPE + told)
+    site.change("CMakeLists.txt", units()["project/CMakeLists.txt"] + 'message("$ENV{TOLD}")\n')
     keys = set()
-    for options in (["--jobs", "1"], ["--memory", "3GiB", "--nvcc-threads", "2"]):
+    for jobs, threads in (("1", "1"), ("3", "2")):
         site.empty_store()
-        keys.add((site.build(*options)[0]["key"], site.build(*options)[0]["sha256"]))
+        words = ["--jobs", jobs, "--nvcc-threads", threads, "--memory", "3GiB"]
+        made, _ = site.build(*words, "--arch", "9.0 12.0a", "--no-compile-cache")
+        keys.add((made["key"], made["sha256"]))
+        (log,) = site.cache.glob("store/compiled/*/*/build.log")
+        assert f"{jobs} jobs, {threads} threads\n" in log.read_text()
+        given = {w for r in compiled_units(site.records()) for w in r["argv"] if "--threads" in w}
+        assert given == (set() if threads == "1" else {"--threads=2"})
     assert len(keys) == 1
 
 

@@ -28,6 +28,7 @@ class Effort:
         jobs: compiles at once.
         threads: compiles that one nvcc call may do at once.
         budget: memory of all compiles together.
+        processors: how many of them processors can work on at a time.
         default: bytes that a call takes before anything is known of it.
         cache: the compile cache, or None.
         known: what calls took last time, by name.
@@ -36,6 +37,7 @@ class Effort:
     jobs: int
     threads: int
     budget: Budget
+    processors: int
     default: int
     cache: CompileCache | None = None
     known: Mapping[str, Took] = field(default_factory=dict)
@@ -77,6 +79,8 @@ def steward_order(effort: Effort, layout: Layout, *, bound: bool) -> dict[str, A
         "budget": effort.budget.size,
         "watch": not effort.budget.named,
         "slots": effort.jobs,
+        "threads": effort.threads,
+        "processors": effort.processors,
         "default": effort.default,
         "known": {
             name: [int(took.memory * _MARGIN) + _LEAST, took.seconds]

@@ -1,7 +1,6 @@
 """How much memory a build's compiles may take, and the control group that holds them to it.
 
-Reads /proc and the file systems of control groups (v1 and v2); starts nothing. Names and meanings
-of the files are those of the kernel's documents on cgroup v1 memory and cgroup v2.
+Reads /proc and the file systems of control groups (v1 and v2); starts nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_GROUPS = Path("/sys/fs/cgroup")
+from kernforge.build.groups import Group, own_groups, read_words
+
+_LIMITS = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _UNLIMITED = 1 << 60
 _PREFIX = "kernforge-"
 _TRIES, _PAUSE = 40, 0.05  # seconds between two tries to remove a group
@@ -39,15 +41,6 @@ class Budget:
     hard: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A memory control group of this process: its folder and the names of two of its files."""
-
-    folder: Path
-    limit: str
-    used: str
-
-
 def choose_budget(free: int, named: int | None) -> Budget:
     """The budget: what the user names, else what is free less a reserve of a tenth.
 
@@ -62,40 +55,14 @@ def choose_budget(free: int, named: int | None) -> Budget:
     return Budget(size=size, named=False, hard=free)
 
 
-def own_groups(membership: str, root: Path = _GROUPS) -> tuple[Group, ...]:
-    """The memory groups that hold this process, its own first, then those above.
-
-    Args:
-        membership: what ``/proc/self/cgroup`` says.
-        root: where control groups are mounted.
-    """
-    for line in membership.splitlines():
-        number, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if "memory" in controllers.split(","):
-            return _upward(root / "memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes")
-        if number == "0" and not controllers and (root / "cgroup.controllers").exists():
-            return _upward(root, path, "memory.max", "memory.current")
-    return ()
-
-
-def _upward(root: Path, path: str, limit: str, used: str) -> tuple[Group, ...]:
-    """In a container the path may be one of the host's, that is not there: then the root."""
-    below = Path(path.strip("/"))
-    folders = [root / below, *(root / parent for parent in below.parents)]
-    there = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
-    return tuple(Group(folder=folder, limit=limit, used=used) for folder in there)
-
-
 def _amount(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+    words = read_words(path)
+    return int(words[0]) if words and words[0].isdigit() else None
 
 
 def _left(group: Group) -> int:
-    limit, used = _amount(group.folder / group.limit), _amount(group.folder / group.used)
+    limit = _amount(group.folder / _LIMITS[group.version])
+    used = _amount(group.folder / _USED[group.version])
     if limit is None or used is None or limit >= _UNLIMITED:
         return _UNLIMITED
     return max(0, limit - used + _reclaimable(group))
@@ -117,8 +84,7 @@ def free_memory() -> int:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) << 10
-    groups = own_groups(Path("/proc/self/cgroup").read_text(encoding="utf-8"))
-    return min([free, *map(_left, groups)])
+    return min([free, *map(_left, own_groups("memory"))])
 
 
 @contextlib.contextmanager
@@ -146,7 +112,7 @@ def _remove(folder: Path) -> None:
 
 
 def _make_group(hard: int) -> Path | None:
-    for group in own_groups(Path("/proc/self/cgroup").read_text(encoding="utf-8"))[:2]:
+    for group in own_groups("memory")[:2]:
         _sweep(group.folder)
         folder = group.folder / f"{_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
         try:
@@ -154,7 +120,7 @@ def _make_group(hard: int) -> Path | None:
         except OSError:
             continue
         try:
-            (folder / group.limit).write_text(str(hard))
+            (folder / _LIMITS[group.version]).write_text(str(hard))
         except OSError:  # v2 without the controller for children
             folder.rmdir()
             continue

@@ -19,7 +19,7 @@ _OPTIONS = (
         "-j",
         type=click.IntRange(1),
         metavar="N",
-        help="Compiles at once (default: as many as processors).",
+        help="Compiles at once (default: as many as processors that this process may use).",
     ),
     click.option(
         "--nvcc-threads",

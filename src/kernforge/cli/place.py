@@ -100,7 +100,7 @@ class Wishes:
     """What the user asks of a run; none of it changes what is built.
 
     Attributes:
-        jobs: compiles at once; None: as many as there are processors.
+        jobs: compiles at once; None: as many as there are processors to use.
         threads: compiles that one nvcc call may do at once.
         memory: bytes that all compiles may take together; None: what is free.
         sandbox: whether bubblewrap may be used.
@@ -124,6 +124,7 @@ def make_settings(place: Place, wishes: Wishes | None = None) -> Settings:
     Raises:
         RecipeError: ``config-invalid``.
     """
+    from kernforge.build.processors import usable_processors
     from kernforge.pipeline.settings import Settings
     from kernforge.source.settings import FetchSettings
     from kernforge.toolchain.lock import Uv
@@ -159,7 +160,7 @@ def make_settings(place: Place, wishes: Wishes | None = None) -> Settings:
         bwrap=shutil.which("bwrap", path=path),
         sandbox=wishes.sandbox,
         uid=os.getuid(),
-        jobs=wishes.jobs or len(os.sched_getaffinity(0)),
+        jobs=wishes.jobs or usable_processors(),
         threads=wishes.threads,
         memory=wishes.memory,
         compile_cache=cached,

@@ -951,9 +951,10 @@ def run_admitted(
         "kind": plan.kind,
         "what": plan.what,
         "archs": len(plan.after or ()),
-        "threads": 1 if plan.threads is None else plan.threads,
         "cwd": os.getcwd(),
     }
+    if plan.threads is not None:
+        asked["threads"] = plan.threads
     if plan.kind == "compile":  # by all this a call is known again
         asked |= {"words": argv, "options": plan.options, "environment": environment}
         asked |= {"sources": plan.sources, "outputs": plan.outputs, "kept": plan.kept}
@@ -964,8 +965,9 @@ def run_admitted(
         os.write(2, str(answer["said"]).encode("latin-1"))
         return Run(), answer
     while True:
-        if plan.threads is not None and isinstance(answer["threads"], int):
-            plan.threads = answer["threads"]
+        granted = answer["threads"]
+        if isinstance(granted, int) and (plan.threads is not None or granted > 1):
+            plan.threads = granted
         own = {**environment, **answer["env"]}  # type: ignore[dict-item]
         done = run_wrapped(plan, tool, answer["wrap"], argv, own)  # type: ignore[arg-type]
         told = done.said.decode("latin-1") if done.whole else None

@@ -64,7 +64,8 @@ class Order:
         budget: bytes that all calls together may take.
         watch: whether the machine's free memory bounds them too: nobody named the budget.
         slots: how many compiles at once; one with several nvcc threads takes as many.
-        processors: how many of them processors can work on at a time.
+        threads: how many archs an nvcc call compiles at once where the project does not say.
+        processors: how many compiles processors can work on at a time.
         default: bytes that a call takes before anything is known of it.
         known: for each call's name, bytes and seconds that it took last time.
         cache: program and environment of the compile cache, or None.
@@ -81,7 +82,8 @@ class Order:
         self.budget: int = raw["budget"]
         self.watch: bool = raw["watch"]
         self.slots: int = raw["slots"]
-        self.processors = len(os.sched_getaffinity(0))
+        self.threads: int = raw["threads"]
+        self.processors: int = raw["processors"]
         self.default: int = raw["default"]
         self.known: dict[str, list[float]] = raw["known"]
         self.cache: dict[str, object] | None = raw["cache"]
@@ -116,7 +118,8 @@ class Call:
         self.number = number
         self.shim = shim
         self.asked = asked
-        threads = asked.get("threads")
+        unsaid = order.threads if asked.get("kind") == "compile" else 1
+        threads = asked.get("threads", unsaid)  # 0: as many as there are
         wanted = threads if isinstance(threads, int) and threads > 0 else order.slots
         archs = asked.get("archs")
         self.slots = max(1, min(wanted, archs if isinstance(archs, int) else 1, order.slots))

@@ -22,6 +22,7 @@ from kernforge.build.ledger import Record, read_ledger, summarise
 from kernforge.build.live import Watch, expected_of
 from kernforge.build.memory import choose_budget, free_memory
 from kernforge.build.plan import DEFAULT_EPOCH, Plan, cuda_place
+from kernforge.build.processors import usable_processors
 from kernforge.build.resume import (
     is_stamped,
     restore,
@@ -190,6 +191,7 @@ def _effort(maker: Maker, space: Workspace, known: History, log: Path) -> Effort
         jobs=settings.jobs,
         threads=settings.threads,
         budget=choose_budget(free_memory(), settings.memory),
+        processors=usable_processors(),
         default=maker.plan.job.recipe.build.memory,
         cache=settings.compile_cache,
         known=known,
