@@ -284,13 +284,50 @@ def test_what_projects_say_is_kept(site, words):
 
 @pytest.mark.parametrize(
     "text",
-    ['asm(".incbin \\"x.bin\\"");', "char t[] = __TIMESTAMP__;", '#include "/tmp/x.h"'],
+    [
+        'asm(".incbin \\"x.bin\\"");',
+        'asm("\\t.include \\"x.s\\"");',
+        '.Include  "x.s"',
+        "char t[] = __TIMESTAMP__;",
+        '#include "/tmp/x.h"',
+    ],
 )
 def test_nor_is_one_that_reads_in_a_way_that_is_not_followed(site, text):
     site.write("src/p/csrc/other.cu", text)
     assert site.name() is not None
     site.write("src/p/include/a.h", text)
     assert site.name() is None
+
+
+def test_nor_are_those_beside_a_folder_that_lies_where_nobody_looks(site, tmp_path):
+    site.write("src/p/csrc/other.cu", '#include "gen/x.h"\n')
+    link("src/p/csrc/gen", "../include")(site)
+    link("src/p/csrc/host", "/usr/include")(site)
+    assert site.name(source="other.cu") is not None
+    (tmp_path / "away").mkdir()
+    link("src/p/csrc/gen", tmp_path / "away")(site)
+    assert site.name(source="other.cu") is None
+    link("src/p/csrc/gen", tmp_path / "nowhere")(site)
+    assert site.name(source="other.cu") is not None
+    (tmp_path / "nowhere").mkdir()
+    assert site.name(source="other.cu") is None
+
+
+@pytest.mark.parametrize("make", [lambda path: None, os.mkfifo])
+def test_nor_one_that_reads_no_file(site, make):
+    """Standard input among them: ``gcc -x c -c -`` has a source called ``-``."""
+    make(site.root / "src/p/csrc/-")
+    assert site.name("-x c++", tool="g++", source="-") is None
+
+
+def test_what_the_machines_folders_hold_counts_behind_links_too(tmp_path):
+    (tmp_path / "include").mkdir()
+    (tmp_path / "mpi").mkdir()
+    (tmp_path / "mpi/round").symlink_to(tmp_path / "include")
+    (tmp_path / "include/mpi").symlink_to(tmp_path / "mpi")
+    before = recall.outside([str(tmp_path / "include")])
+    (tmp_path / "mpi/mpi.h").write_text("int mpi;\n")
+    assert recall.outside([str(tmp_path / "include")]) != before
 
 
 @pytest.mark.parametrize("variable", ["CPATH", "LD_PRELOAD", "GCC_EXEC_PREFIX"])
@@ -372,6 +409,7 @@ def test_an_object_that_leaves_the_folders_is_not_kept(site):
     assert site.name(output="/tmp/u.o") is None
     (site.root / "build/out").symlink_to("/tmp")
     assert site.name(output="../../../build/out/u.o") is None
+    (site.root / "build/out").unlink()
     assert site.name(output="../../../build/u.o") is not None
 
 
@@ -446,6 +484,9 @@ INCLUDES = [
     'int x;\r\n#include "t.txt"\r\n',
     '#if __has_include("t.txt")\n#include "t.txt"\n#endif',
     '#pragma once\n#include"t.txt"',
+    '\ufeff#include "t.txt"',
+    '/* one *//**//* ** / */#include "t.txt"',
+    '#if 0\n#elif __has_include(/**/"t.txt")\n#include "t.txt"\n#endif',
 ]
 
 
@@ -461,6 +502,16 @@ def test_whatever_gcc_includes_is_seen(tmp_path, text):
     assert "t.txt" in listed
     seen = reach.Seen((tmp_path / "unit.cpp").read_bytes())
     assert "t.txt" in seen.names or seen.computed
+
+
+def test_comments_are_read_in_one_pass():
+    """With a pattern that tries each end of each comment this does not end within a day."""
+    script = f"""
+import sys; sys.path.append({str(INSIDE)!r}); import reach
+print(len(reach.Seen(b"/**/" * 100 + b"x\\n" + b"/* a ** b */\\n" * 40000 + b"/*").names))
+"""
+    words = [sys.executable, "-I", "-S", "-c", script]
+    assert subprocess.run(words, capture_output=True, timeout=300, check=True).stdout == b"0\n"
 
 
 def test_prose_is_no_include():

@@ -171,18 +171,20 @@ extern "C" int tiny_step(float *x) { step<<<1, 1>>>(x); return FACTOR; }
         ("host.cuh", "#define FACTOR 8\n"),
         ("offset.txt", "9"),
         ("first/generated.h", "#define OFFSET 11\n"),
+        ("first/word.h", '#define WORD "other"\n'),
     ],
 )
 def test_whatever_a_compiler_reads_is_noticed(site, name, text):
     """A header of one half alone, one that the build makes, one that comes to stand first.
 
-    A cache that preprocesses once, for one of the halves and one arch, misses the others' headers.
+    A cache that preprocesses once, for one of the halves and one arch, misses the others' headers;
+    one that goes by a list of what was read, the header that comes first.
     """
-    cmake = CMAKE.format(files="u0.cu").replace(
+    cmake = CMAKE.format(files="u0.cu host.cpp").replace(
         "add_library",
         "file(READ offset.txt offset)\n"
         'file(WRITE ${CMAKE_BINARY_DIR}/generated.h "#define OFFSET ${offset}\\n")\n'
-        "include_directories(first ${CMAKE_BINARY_DIR})\nadd_library",
+        "include_directories(first second ${CMAKE_BINARY_DIR})\nadd_library",
     )
     for file, content in {
         "u0.cu": HALVES,
@@ -190,8 +192,11 @@ def test_whatever_a_compiler_reads_is_noticed(site, name, text):
         "device.cuh": "#define FACTOR 3\n",
         "host.cuh": "#define FACTOR 3\n",
         "offset.txt": "5",
+        "host.cpp": '#include <word.h>\nextern "C" const char *tiny_word() { return WORD; }\n',
+        "second/word.h": '#define WORD "word"\n',
     }.items():
         site.change(file, content)
+    (site.project / "project/first").mkdir()
     first, _ = site.build()
     site.empty_store()
     site.change(name, text)

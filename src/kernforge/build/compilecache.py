@@ -103,6 +103,7 @@ class CompileCache:
         server = dict(self.storage) | {
             "PATH": path,
             "SCCACHE_DIR": folder,
+            "SCCACHE_DIRECT": "false",  # else a new header that comes to stand before one is missed
             "SCCACHE_IDLE_TIMEOUT": "0",
         }
         client = {

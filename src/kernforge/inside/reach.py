@@ -42,7 +42,8 @@ _PRODUCT_FOLDERS = frozenset({"CMakeFiles", ".git", "__pycache__", ".cmake"})
 _PRODUCT_FOLDER_ENDS = (".egg-info", ".dist-info", ".tmp")
 
 # a directive after blanks, comments and spliced lines; then its operand
-_BLANK = rb"(?:[ \t\v\f]|/\*.*?\*/)*"
+_COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"  # it cannot hold its own end: no time is lost in trying
+_BLANK = rb"(?:[ \t\v\f]|" + _COMMENT + rb")*"
 _PATH = rb"(?:<([^>\n]*)>|\"([^\"\n]*)\"|(?=\S))"
 _DIRECTIVE = re.compile(
     rb"(?:^|(?<=\*/))" + _BLANK + rb"(?:#|%:|\?\?=)" + _BLANK
@@ -53,7 +54,8 @@ _ASKS = re.compile(
     rb"__has_(?:include|include_next|embed)\b" + _BLANK + rb"\(" + _BLANK + _PATH, re.DOTALL
 )
 _SPLICE = re.compile(rb"(?:\\|\?\?/)[ \t]*\r?\n")
-_UNNAMEABLE = re.compile(rb"incbin|__TIMESTAMP__")
+_UNNAMEABLE = re.compile(rb"(?i:incbin|\.include[ \t]*\\?\")|__TIMESTAMP__")  # the assembler's too
+_BOM = b"\xef\xbb\xbf"  # gcc passes it over where a file begins
 
 _CHECK = re.compile(r"/CMakeFiles/CMakeScratch/(TryCompile-[0-9A-Za-z]{6})$")
 _CHECKED = re.compile(r"\bcmTC_[0-9a-f]{5}\b")
@@ -124,7 +126,8 @@ class Seen:
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.computed = False
         self.unnameable = bool(_UNNAMEABLE.search(data))
-        text = _SPLICE.sub(b"", data) if b"\\" in data or b"??/" in data else data
+        text = data[len(_BOM) :] if data.startswith(_BOM) else data
+        text = _SPLICE.sub(b"", text) if b"\\" in text or b"??/" in text else text
         found = set()
         for match in (*_DIRECTIVE.finditer(text), *_ASKS.finditer(text)):
             operand = match[1] if match[1] is not None else match[2]
@@ -138,20 +141,25 @@ class Seen:
 
 
 class Files:
-    """The files that the build can write, read again only where they have changed."""
+    """The files that the build can write, read again only where they have changed.
 
-    def __init__(self, roots: list[str]) -> None:
-        self.roots = roots
+    Args:
+        roots: their folders.
+        fixed: folders that the build cannot write, and that something else names.
+    """
+
+    def __init__(self, roots: list[str], fixed: Sequence[str] = ()) -> None:
+        self.roots, self.fixed = roots, fixed
         self.known: dict[str, tuple[tuple[int, ...], Seen]] = {}
         self.loud: dict[str, tuple[int, ...]] = {}  # those that always count, and how to know them
         self.quiet: dict[str, list[str]] = {}  # those that count where they are named, by name
-        self.links: list[tuple[str, str]] = []
+        self.links: list[tuple[str, str, bool]] = []  # the last: it leads to where nobody looks
         self.sum: Sum | None = None
 
     def look(self) -> Sum:
         """Walk all folders; what the files that always count come to."""
         loud: dict[str, tuple[int, ...]] = {}
-        links: list[tuple[str, str]] = []
+        links: list[tuple[str, str, bool]] = []
         self.quiet = {}
         front = [(root, False) for root in self.roots]
         while front:
@@ -162,7 +170,7 @@ class Files:
                 continue
             for entry in entries:
                 if entry.is_symlink():
-                    links.append((entry.path, os.readlink(entry.path)))
+                    links.append((entry.path, os.readlink(entry.path), self.leads_out(entry)))
                 if entry.is_dir(follow_symlinks=False):
                     front.append((entry.path, product or is_product_folder(entry.name)))
                 elif product or is_quiet(entry.name):
@@ -179,7 +187,13 @@ class Files:
             self.sum.digest.update(json.dumps(self.links).encode())
             for path in sorted(loud):
                 self.sum.add(path, self.read(path))
+            self.sum.unnameable |= any(out for _, _, out in links)
         return self.sum
+
+    def leads_out(self, link: os.DirEntry[str]) -> bool:
+        """Whether what a link makes a folder of lies where nobody looks."""
+        real = os.path.realpath(link.path)
+        return link.is_dir() and not below(real + "/.", [*self.roots, *self.fixed])
 
     def read(self, path: str) -> Seen | None:
         """What a file says; None where it is gone, or is no regular file."""
@@ -331,6 +345,8 @@ class Reach:
         if len(sources) != 1 or len(outputs) != 1 or asked.get("kept"):
             raise Strange("not one source and one output")
         self.files = [self.own(sources[0], packages)]
+        if not os.path.isfile(self.files[0]):
+            raise Strange("standard input, or a pipe")
         cuda = asked["tool"] in _CUDA
         for name, value in pairs(asked["options"]):
             if name in {"-MF", "dependency-output"}:

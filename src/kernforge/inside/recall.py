@@ -47,7 +47,7 @@ class Recall:
         self.folder = str(order["folder"])
         self.limit = int(str(order["limit"]))
         self.fixed, self.packages = texts(order["fixed"]), texts(order["packages"])
-        self.files = Files([*texts(order["roots"]), "/usr/local/include"])
+        self.files = Files([*texts(order["roots"]), "/usr/local/include"], self.fixed)
         self.salt = [_VERSION, str(order["salt"]), outside(texts(order["outside"]))]
 
     def name(self, asked: dict[str, object]) -> tuple[str, Reach] | None:
@@ -146,10 +146,19 @@ def write_whole(path: str, parts: list[bytes]) -> None:
 
 
 def outside(folders: list[str]) -> str:
-    """Digest of the names, sizes and dates below folders that belong to the machine."""
+    """Digest of the names, sizes and dates below folders that belong to the machine.
+
+    A folder of headers may be a link, as Debian's ``/usr/include/x86_64-linux-gnu/mpi``.
+    """
     total = hashlib.sha256()
     for top in folders:
-        for folder, names, files in os.walk(top):
+        entered: set[str] = set()
+        for folder, names, files in os.walk(top, followlinks=True):
+            real = os.path.realpath(folder)
+            if real in entered:
+                names.clear()
+                continue
+            entered.add(real)
             names.sort()
             for name in sorted(files):
                 with contextlib.suppress(OSError):
