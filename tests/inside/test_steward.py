@@ -80,9 +80,11 @@ class Site:
                 }
             )
         )
+        self.env = {"PATH": os.environ["PATH"], "KERNFORGE_SHIM_CONFIG": str(self.config)}
         self.order = {
             "socket": str(root / "ledger/steward"),
             "live": str(root / "ledger/live.json"),
+            "free": str(root / "free"),
             "stats": str(root / "ledger/stats.json"),
             "budget": 1000 * MIB,
             "watch": False,
@@ -103,13 +105,20 @@ class Site:
         shim = f"{sys.executable} -I -S {INSIDE / 'shim.py'}"
         return f"{shim} {tool} -c {words} -o {self.root / name}.o {source}"
 
-    def start(self, script):
+    def words(self, script):
+        """A steward that runs a shell's line."""
         path = self.root / "order.json"
         path.write_text(json.dumps(self.order))
-        argv = [sys.executable, "-I", "-S", INSIDE / "steward.py", path, "/bin/sh", "-c", script]
-        env = {"PATH": os.environ["PATH"], "KERNFORGE_SHIM_CONFIG": str(self.config)}
+        return [sys.executable, "-I", "-S", INSIDE / "steward.py", path, "/bin/sh", "-c", script]
+
+    def start(self, script):
         return subprocess.Popen(
-            argv, env=env, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.words(script),
+            env=self.env,
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def run(self, *calls, after=""):
@@ -348,9 +357,27 @@ def test_nvcc_gets_the_threads_that_the_project_does_not_name(site):
 @pytest.mark.parametrize(("watch", "together"), [(True, 1), (False, 2)])
 def test_the_machines_free_memory_bounds_what_nobody_named(site, watch, together):
     free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) << 10
-    site.order.update(budget=4 * free, default=free * 6 // 10, watch=watch, processors=2)
+    site.order.update(budget=4 * free, default=free * 9 // 10, watch=watch, processors=2)
     site.run(*(site.call(name, seconds=1.0) for name in "ab"))
     assert most_at_once(site.spans("a", "b")) == together
+
+
+def test_what_a_control_group_leaves_bounds_it_too(site):
+    """No sandbox shows control groups: it is told from outside."""
+    (site.root / "free").write_text(str(300 * MIB))
+    site.order.update(watch=True, processors=2)
+    site.run(*(site.call(name, seconds=1.0) for name in "ab"))
+    assert most_at_once(site.spans("a", "b")) == 1
+
+
+def test_more_shims_than_files_may_be_open_wait_with_the_kernel(site):
+    site.order.update(slots=4, budget=4000 * MIB, known={"gcc c 0": [MIB, 0.1]})
+    calls = " & ".join(site.call(f"c{n}") for n in range(40))
+    words = ["bash", "-c", 'ulimit -n 20; exec "$@"', "x", *site.words(f"{calls} & wait")]
+    done = subprocess.run(words, env=site.env, cwd=site.root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(site.records()) == 40
 
 
 @pytest.mark.parametrize("script", ["exit 7", "kill -9 $$"])
@@ -541,6 +568,14 @@ def test_what_was_never_seen_takes_what_others_of_the_build_took(site):
     assert "ended for want of memory" not in err
 
 
+def test_a_guess_that_proves_high_is_given_up_after_a_few(site):
+    """So that the first build of a recipe that names much does not leave the machine idle."""
+    site.order.update(budget=500 * MIB, default=400 * MIB, slots=4, processors=4)
+    calls = [site.call(f"c{n}", mib=20, seconds=1.0 if n > 3 else 0) for n in range(8)]
+    assert site.run(f"{'; '.join(calls[:4])}; {' & '.join(calls[4:])}")[0] == 0
+    assert most_at_once(site.spans("c4", "c5", "c6", "c7")) == 4
+
+
 @pytest.mark.parametrize("changes", [{"hits": 1}, {"guessed": False}])
 def test_a_call_that_tells_nothing_leaves_the_others_unknown(site, changes):
     """Its steps came from the compile cache, or it was known before."""
@@ -554,17 +589,32 @@ def test_a_call_that_tells_nothing_leaves_the_others_unknown(site, changes):
     made.listener.close()
 
 
-@pytest.mark.parametrize(("name", "left"), [("ninja", 0), ("ninja -k 0", 2), ("make", 2)])
-def test_what_waits_when_a_step_of_ninja_fails_is_not_made(site, name, left):
-    """ninja would not have started it; with -k it would, and others are not known to stop."""
+@pytest.mark.parametrize(
+    ("options", "line", "left"),
+    [
+        ("", "{bad}", 0),
+        ("", "cd . && {bad} && :", 0),
+        ("-k 0", "{bad}", 2),
+        ("", "{bad} || {bad}", 2),  # such a step may go on: what waits is made meanwhile
+        ("", "{bad} | cat", 2),
+        ("", "{bad}; true", 2),
+        ("", "{python} asks.py; true", 2),
+        ("", "{python} asks.py", 2),
+    ],
+)
+def test_what_waits_when_a_step_of_ninja_fails_is_not_made(site, toolkit, options, line, left):
+    """ninja would not have started it; where it or the step may go on, all is made."""
     site.order["slots"] = 1
-    word, *options = name.split()
     bad = site.call("bad", seconds=1.5, dies=9)
-    units = " & ".join(f"sleep 0.5; {site.call(n)}" for n in ("a", "b"))
-    script = site.root / "script"
-    script.write_text(f"({bad}) & ({units.replace(' & ', ') & (')}) & wait\n")
-    run = f"exec -a {word} bash {script} {' '.join(options)}"
-    site.run(f"bash -c '{run}'")
+    (site.root / "asks.py").write_text(f"import subprocess\nsubprocess.run({bad.split()})\n")
+    units = {n: f"sleep 0.5 && {site.call(n)}" for n in ("a", "b")}
+    steps = {"bad": line.format(bad=bad, python=sys.executable), **units}
+    (site.root / "build.ninja").write_text(
+        "rule run\n  command = $line\n"
+        + "".join(f"build {name}.made: run\n  line = {text}\n" for name, text in steps.items())
+    )
+    ninja = (toolkit / "include").resolve().parents[5] / "bin/ninja"  # of its environment
+    site.run(f"{ninja} -j 3 {options}")
     made = {record for record in site.records() if record != "bad"}
     assert len(made) == left
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from kernforge.build.backend import BackendCall
 from kernforge.build.compilecache import Counts, read_counts
 from kernforge.build.effort import (
+    FREE,
     LIVE,
     STATISTICS,
     Effort,
@@ -166,6 +167,14 @@ def give_order(space: Workspace, effort: Effort, name: str = "order.json") -> Pa
     for left in (LIVE, STATISTICS):
         (space.folder("ledger") / left).unlink(missing_ok=True)
     return order
+
+
+def tell_free(space: Workspace, free: int) -> None:
+    """Tell the steward how many bytes the build may still take: it sees no control groups."""
+    path = space.folder("shim") / FREE
+    draft = path.with_suffix(".draft")
+    draft.write_text(str(free), encoding="ascii")
+    draft.replace(path)
 
 
 def read_statistics(space: Workspace) -> Counts:

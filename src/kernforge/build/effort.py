@@ -18,6 +18,8 @@ _MARGIN, _LEAST = 1.1, 16 << 20  # above what a call took last time: two runs di
 _AHEAD = 16  # calls that wait, at least, so that the longest can be chosen: ninja knows no times
 SOCKET, LIVE, STATISTICS = "steward", "live.json", "compile-cache.json"
 """Files of the steward in the ledger's folder."""
+FREE = "free"
+"""File that tells it the bytes that the build may still take, beside its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ def steward_order(effort: Effort, layout: Layout, *, bound: bool) -> dict[str, A
     return {
         "socket": layout.at("ledger", SOCKET),
         "live": layout.at("ledger", LIVE),
+        "free": layout.at("shim", FREE),
         "stats": layout.at("ledger", STATISTICS),
         "budget": effort.budget.size,
         "watch": not effort.budget.named,

@@ -28,6 +28,7 @@ import importlib
 import json
 import os
 import re
+import resource
 import selectors
 import signal
 import socket
@@ -52,6 +53,10 @@ _PATIENCE = 5.0  # seconds that a compile cache's server may take to start
 _CACHEABLE = frozenset({"nvcc", "cc", "gcc", "c++", "g++"})
 _LOG = re.compile(r"\[([^\]]+)\]: Cache (hit|miss)")
 _TAG = b"KERNFORGE_CALL="
+_SHELLS = frozenset({b"sh", b"bash", b"dash"})
+_GOES_ON = re.compile(rb"[|;&!\n]|\b(?:if|while|until|for|case|trap|set)\b")  # in a shell's line
+_OWN_FILES = 16  # that are open beside the shims' connections
+_KNOWN = 4  # calls of a tool that must have ended before a recipe's guess is believed no more
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 
 
@@ -61,6 +66,7 @@ class Order:
     Attributes:
         socket: path of the socket.
         live: path of the state for the live view.
+        free: path at which the bytes are told that this build may still take.
         budget: bytes that all calls together may take.
         watch: whether the machine's free memory bounds them too: nobody named the budget.
         slots: how many compiles at once; one with several nvcc threads takes as many.
@@ -79,6 +85,7 @@ class Order:
             raw = json.load(stream)
         self.socket: str = raw["socket"]
         self.live: str = raw["live"]
+        self.free: str = raw["free"]
         self.budget: int = raw["budget"]
         self.watch: bool = raw["watch"]
         self.slots: int = raw["slots"]
@@ -224,13 +231,20 @@ def time_until(call: Call, running: list[Call], free: int) -> float:
     return soon
 
 
-def available() -> int:
-    """Bytes that the machine can still give, as the kernel estimates."""
+def available(told: str) -> int:
+    """Bytes that the machine can still give, as the kernel estimates; less where a group has less.
+
+    Args:
+        told: file in which kernforge says it from outside: no sandbox shows control groups.
+    """
+    found = 1 << 62
     with open("/proc/meminfo", encoding="ascii") as stream:
         for line in stream:
             if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * _KIB
-    return 1 << 62
+                found = int(line.split()[1]) * _KIB
+    with contextlib.suppress(OSError, ValueError), open(told, encoding="ascii") as stream:
+        found = min(found, int(stream.read()))
+    return found
 
 
 def processes() -> dict[int, tuple[int, int]]:
@@ -261,23 +275,30 @@ def below(root: int, children: dict[int, list[int]]) -> set[int]:
 
 
 def ninja_above(pid: int) -> int | None:
-    """The ninja that has started a process, at most a shell between; None where that may go on.
+    """The ninja whose step a process is; None where the step or ninja may go on after its failure.
 
+    Between them stands at most a shell, whose line ends where one of its programs fails.
     ``ninja -k 0`` starts what it can after a failure too.
     """
-    for _ in range(3):
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as stream:
-                pid = int(stream.read().rpartition(b")")[2].split()[1])
-            with open(f"/proc/{pid}/cmdline", "rb") as stream:
-                words = stream.read().split(b"\0")
-        except (OSError, IndexError, ValueError):
+    pid, words = parent_of(pid)
+    if words and os.path.basename(words[0]) in _SHELLS:
+        if len(words) != 3 or words[1] != b"-c" or _GOES_ON.search(words[2].replace(b"&&", b" ")):
             return None
-        if os.path.basename(words[0]) == b"ninja":
-            return None if any(word.startswith(b"-k") for word in words) else pid
-        if any(b"||" in word or b";" in word for word in words):
-            return None  # a shell's line that may go on
-    return None
+        pid, words = parent_of(pid)
+    if not words or os.path.basename(words[0]) != b"ninja":
+        return None
+    return None if any(word.startswith((b"-k", b"--keep")) for word in words) else pid
+
+
+def parent_of(pid: int) -> tuple[int, list[bytes]]:
+    """The parent of a process and its words; none where it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            parent = int(stream.read().rpartition(b")")[2].split()[1])
+        with open(f"/proc/{parent}/cmdline", "rb") as stream:
+            return parent, stream.read().split(b"\0")[:-1]
+    except (OSError, IndexError, ValueError):
+        return 0, []
 
 
 class CompileCache:
@@ -397,6 +418,8 @@ class Steward:
         self.ready.register(self.listener, selectors.EVENT_READ)
         if cache is not None and cache.log is not None:
             self.ready.register(cache.log, selectors.EVENT_READ, "cache")
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.seats = -1 if most == resource.RLIM_INFINITY else max(1, most - _OWN_FILES)
         self.looked = self.published = 0.0
         self.cost = 0.0
         self.buffers: dict[socket.socket, bytes] = {}
@@ -422,7 +445,7 @@ class Steward:
             for call in self.all_calls()
             if call.state != "waiting"
         )
-        return min(left, available() - coming)
+        return min(left, available(self.order.free) - coming)
 
     def serve(self, child: subprocess.Popen[bytes], woken: int) -> int:
         """Work until the backend has ended; its exit status, as a shell would say it."""
@@ -457,6 +480,8 @@ class Steward:
         """A shim has come."""
         connection, _ = self.listener.accept()
         self.buffers[connection] = b""
+        if len(self.buffers) == self.seats:
+            self.ready.unregister(self.listener)  # more wait with the kernel
         self.ready.register(connection, selectors.EVENT_READ)
 
     def hear(self, connection: socket.socket) -> None:
@@ -507,6 +532,8 @@ class Steward:
 
     def leave(self, connection: socket.socket) -> None:
         """A connection has closed; what a killed shim has left is ended, and held until then."""
+        if len(self.buffers) == self.seats:
+            self.ready.register(self.listener, selectors.EVENT_READ)
         self.ready.unregister(connection)
         connection.close()
         self.buffers.pop(connection, None)
@@ -566,13 +593,19 @@ class Steward:
             connection.sendall(json.dumps(answer).encode() + b"\n")
 
     def guess(self) -> None:
-        """Let what waits and was never seen take what the others of this build took on average."""
+        """Let what waits and was never seen take what the others of this build took on average.
+
+        The recipe's guess is the least, until a few have shown that none takes as much.
+        """
         for call in self.calls.values():
             took = self.took.get(str(call.asked.get("tool")))
             call.blind = call.blind and took is None
             if call.state == "waiting" and call.guessed and took:
-                mean = sum(took) // len(took) * call.slots
-                call.estimate = min(max(self.order.default * call.slots, mean), self.order.budget)
+                least = self.order.default
+                if len(took) >= _KNOWN:
+                    least = min(least, int(max(took) * _GROWTH))
+                mean = sum(took) // len(took)
+                call.estimate = min(max(least, mean) * call.slots, self.order.budget)
 
     def admit(self) -> None:
         """Start what may start."""
@@ -756,6 +789,8 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         os.write(2, f"kernforge steward: {argv[1]}: {error.strerror}\n".encode())
         return 127
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # after the build has its own
     status = steward.serve(child, woken)
     steward.publish(last=True)
     if cache is not None:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kernforge.build.backend import BackendCall, fetch_content, source_place
-from kernforge.build.compile import Built, compile_wheel
+from kernforge.build.compile import Built, compile_wheel, tell_free
 from kernforge.build.compilecache import CompileCache
 from kernforge.build.effort import Effort
 from kernforge.build.gencode import gencode_config
@@ -221,6 +221,11 @@ def _sink(maker: Maker, log: Path, space: Workspace, known: Mapping[str, Took]) 
         expected=expected_of(known, len(maker.plan.job.target.archs)),
     )
 
+    def tick() -> None:
+        """Look at the build, and let it know what is free."""
+        watch.tick()
+        tell_free(space, free_memory())
+
     def heard(line: str) -> None:
         """Take in a line of the build's output."""
         watch.line(line)
@@ -233,7 +238,7 @@ def _sink(maker: Maker, log: Path, space: Workspace, known: Mapping[str, Took]) 
                 "it, or leave it out: it has no effect",
             )
 
-    return Sink(log=log, on_line=heard, timeout=recipe.build.timeout, on_tick=watch.tick)
+    return Sink(log=log, on_line=heard, timeout=recipe.build.timeout, on_tick=tick)
 
 
 def _ledger_file(space: Workspace) -> Path:
