@@ -174,7 +174,11 @@ def test_a_compilers_words_come_before_a_projects_warnings():
     ]
     assert word(*lines, records=[call(exit=1)]) == "header-missing"
     assert word(*lines) == "gpu-wanted"
-    assert word(*lines[:2], records=[call(exit=1)]) == "gpu-wanted"
+    assert classify(lines[:2], [call(exit=1)], cuda="13.0") is None
+    after = ["a/scale.cu(3): error: nope", *lines[:2]]  # it tries, and goes on without
+    assert word(*after, records=[call(exit=1)]) == "gpu-wanted"
+    asks = call(exit=1, sources=("/tmp/conftest.cu",))
+    assert word(*lines[:2], records=[asks]) == "gpu-wanted"
 
 
 def test_nothing_known_is_said_of_unknown_words():
@@ -218,8 +222,71 @@ def test_a_message_is_told_of_the_call_that_said_it():
     line = "b.cu:1:10: fatal error: cute/tensor.hpp: No such file or directory"
     found = classify([line], [one, two], cuda="13.0")
     assert found.text == f"{line} [csrc/b.cu for sm_90, sm_120a]"
-    assert "cub.cu for sm_120a]" in classify(["no such line", "fatal error: x.h: No such file"],
-                                                 [one, two], cuda="13.0").text  # fmt: skip
+    nobody = "fatal error: x.h: No such file"
+    assert classify([nobody], [one, two], cuda="13.0").text == nobody
+    assert "cub.cu for sm_120a]" in classify([nobody], [one], cuda="13.0").text
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("/kf/src/b/utils.cu:3:10: fatal error: x.h: No such file", " [b/utils.cu for sm_120a]"),
+        ("b/utils.cu:3:10: fatal error: x.h: No such file", " [b/utils.cu for sm_120a]"),
+        ("utils.cu:3:10: fatal error: x.h: No such file", ""),  # either may be meant
+        ("ptxas kernel.compute_120.ptx, line 1; fatal error: x.h: No such file",
+         " [c/kernel.cu for sm_120a]"),
+    ],
+)  # fmt: skip
+def test_a_file_is_told_by_as_much_of_its_path_as_is_said(line, place):
+    calls = [call(exit=1, sources=(s,)) for s in ("a/utils.cu", "b/utils.cu", "c/kernel.cu")]
+    assert classify([line], calls, cuda="13.0").text == f"{line}{place}"
+
+
+def test_ninja_says_whose_words_they_are():
+    """ptxas names files that two units may have alike; the step that failed is known."""
+    said = "ptxas b.ptx, line 35; error   : Feature 'x' not supported on .target 'sm_120'"
+    log = [
+        "a.cu(3): fatal error: asked.h: No such file",  # a check's, printed by the project
+        "[1/9] Building CUDA object a.o",
+        "FAILED: [code=1] build/b.o ",
+        "nvcc -c b.cu -o build/b.o",
+        said,
+        "[2/9] Building CUDA object c.o",
+        "FAILED: [code=1] build/d.o ",
+    ]
+    one = call(exit=1, sources=("csrc/a.cu",), output="build/a.o")
+    two = call(exit=1, sources=("csrc/bb.cu",), output="x/build/b.o", start=2.0)
+    found = classify(log, [one, two], cuda="13.0")
+    assert (found.word, found.text) == ("suffix-needed", f"{said} [csrc/bb.cu for sm_120a]")
+    assert first_complaint(log, [one, two]) == 2
+
+
+def test_a_projects_harmless_words_are_not_what_it_died_of():
+    """Field case 50: an error that has no class, below lines that look like one."""
+    log = [
+        "-- FileNotFoundError: no nvidia-smi, No CUDA GPUs are available, using defaults",
+        *["-- configured"] * 40,
+        "FAILED: [code=2] CMakeFiles/p.dir/a/scale.o ",
+        "/kf/shim/nvcc -c /kf/src/a/scale.cu",
+        '/kf/src/a/deep.cuh(3): error: identifier "undefined_thing" is undefined',
+        "ninja: build stopped: subcommand failed.",
+    ]
+    record = call(exit=2, output="CMakeFiles/p.dir/a/scale.o")
+    assert classify(log, [record], cuda="13.0") is None
+    assert first_complaint(log, [record]) == 41
+    assert own_words([record], log) == f"nvcc on a/scale.cu for sm_120a: {log[43]}"
+
+
+def test_without_ninja_the_line_that_names_the_failed_file_is_shown_first():
+    log = ["-- Error: none", "a/scale.cu(3): error: nope", "Traceback", "RuntimeError: died"]
+    assert first_complaint(log, [call(exit=1)]) == 1
+    assert first_complaint(log, []) == 0
+
+
+def test_a_file_is_no_part_of_anothers_name():
+    log = ["csrc/kvcache.cu(7): error: nope", "csrc/cache.cu(9): error: no"]
+    record = call(exit=1, sources=("csrc/cache.cu",))
+    assert own_words([record], log) == "nvcc on csrc/cache.cu(9): error: no"
 
 
 @pytest.mark.parametrize(
@@ -288,14 +355,15 @@ def test_the_first_complaint_is_found_above_the_noise():
     log += ["FAILED: k194.o", 'k194.cu(3): error: identifier "nope" is undefined']
     log += [f"[{n}/430] Building CUDA object k{n}.o" for n in range(195, 430)]
     log += ["ninja: build stopped: subcommand failed.", "ERROR Backend subprocess exited"]
-    assert first_complaint(log) == 193
+    assert first_complaint(log, []) == 193
 
 
 @pytest.mark.parametrize("line", ["-- error handling: on", "0 errors", "errors.cpp", "terror"])
 def test_harmless_words_are_no_complaint(line):
-    assert first_complaint([line]) is None
+    assert first_complaint([line], []) is None
 
 
 def test_progress_counts_what_ended_well():
     records = [call(), call(kind="link"), call(exit=1), call(nested=True), call(kind="query")]
+    records.append(call(sources=("build/CMakeFiles/CMakeScratch/TryCompile-x/t.cu",)))
     assert progress(records) == "2 compiler calls had ended well"

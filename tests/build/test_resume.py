@@ -1,14 +1,24 @@
 """Sources put back beside what was built of them."""
 
+import hashlib
 import os
+from dataclasses import replace
 
+from kernforge.build.ledger import Made, Output, Record
 from kernforge.build.resume import (
+    drop_unfinished,
     is_stamped,
     restore,
     stamp,
     unstamp,
 )
 
+RECORD = Record(
+    tool="g++", kind="link", sources=(), output="x.so", outputs=(), archs_before=None,
+    archs_after=None, policy=None, rewritten=False, note="", argv=("g++",), cwd="/kf/build",
+    start=1.0, seconds=1.0, user_seconds=1.0, max_rss_kib=1, waited=0.0, peak_kib=None, cache=None,
+    exit=0, nested=False,
+)  # fmt: skip
 DATE = (1_000_000, 1_000_000)
 
 
@@ -81,3 +91,46 @@ def test_a_stamp_is_of_one_key_and_tree(tmp_path):
     assert not is_stamped(tmp_path, "key", "tree")
     unstamp(tmp_path)
     assert not is_stamped(tmp_path, "key", "tree")
+
+
+def test_only_what_is_known_to_be_whole_stays(tmp_path):
+    """ninja and cargo know what they have finished; make and setuptools believe each file."""
+    left = {
+        "app/a.cu": "placed",
+        "app/build/lib/torn.so": "",
+        "app/build/lib/whole.so": "linked",
+        "app/build/lib/copied.py": "half = ",
+        "app/build/temp/.ninja_log": "# ninja log v7",
+        "app/build/temp/a.o": "ninja makes it again",
+        "app/build/temp/gen/b.h": "ninja's too",
+        "app/build/temp/ext/Makefile": "all: c.o",
+        "app/build/temp/ext/c.o": "make believes it",
+        "app/build/temp/ext/c.h": "a copy",
+        "app/build/temp/ext/deep/d.so.1": "make believes it",
+        "target/.rustc_info.json": "{}",
+        "target/release/x/Makefile": "all:",
+        "target/release/x/libx.a": "cargo knows it",
+        "Makefile": "all:",
+        "gen.h": "half",
+    }
+    root = tree(tmp_path, left)
+    (root / "app/build/lib/link.so").symlink_to("whole.so")
+    (root / "app/build/lib/folder").symlink_to("../temp")
+    dropped = {
+        "app/build/lib/torn.so",
+        "app/build/lib/copied.py",
+        "app/build/temp/ext/c.o",
+        "app/build/temp/ext/deep/d.so.1",
+        "Makefile",
+        "gen.h",
+    }
+    digest = hashlib.sha256(b"linked").hexdigest()
+    whole = replace(RECORD, outputs=(Output(path="x.so", size=6, mtime_ns=1, sha256=digest),))
+    torn = hashlib.sha256(b"").hexdigest()
+    failed = replace(
+        RECORD, exit=1, outputs=(Output(path="y.so", size=0, mtime_ns=1, sha256=torn),)
+    )
+    assert drop_unfinished(root, frozenset({"app/a.cu"}), Made([whole, failed])) == len(dropped) + 2
+    assert texts(root) == {name: text for name, text in left.items() if name not in dropped}
+    assert not (root / "app/build/lib/link.so").is_symlink()
+    assert not (root / "app/build/lib/folder").is_symlink()

@@ -374,7 +374,9 @@ def test_more_shims_than_files_may_be_open_wait_with_the_kernel(site):
     site.order.update(slots=4, budget=4000 * MIB, known={"gcc c 0": [MIB, 0.1]})
     calls = " & ".join(site.call(f"c{n}") for n in range(40))
     words = ["bash", "-c", 'ulimit -n 20; exec "$@"', "x", *site.words(f"{calls} & wait")]
-    done = subprocess.run(words, env=site.env, cwd=site.root, capture_output=True, text=True)
+    done = subprocess.run(
+        words, check=False, env=site.env, cwd=site.root, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert len(site.records()) == 40

@@ -67,12 +67,12 @@ class Built:
         return f"compile cache {told}" if told else ""
 
 
-def _shown(lines: list[str]) -> tuple[str, ...]:
+def _shown(lines: list[str], records: tuple[Record, ...]) -> tuple[str, ...]:
     """The lines worth reading: from the first complaint to where ninja gives up, else the end.
 
     Left out are the steps that went well beside it, and the command, which fills a screen.
     """
-    start = first_complaint(lines)
+    start = first_complaint(lines, records)
     if start is None:
         return tuple(_cut(line) for line in lines[-_TAIL:])
     if lines[start].startswith("FAILED:"):
@@ -128,7 +128,7 @@ def _failure(
     with log.open("rb") as file:
         text = file.read(_LOG_BYTES).decode("utf-8", "replace")
     lines = [line[:_READ] for line in text.splitlines()]
-    detail = _shown(lines)
+    detail = _shown(lines, records)
     if any("No space left on device" in line for line in lines):
         return CacheError(
             "disk-full",

@@ -176,6 +176,9 @@ _OF_PROJECTS = frozenset(
 )
 _ARCH = re.compile(r"Unsupported gpu architecture '(?:sm|compute)_(\d+)(\d)([af]?)'")
 _FILE_WORD = re.compile(r"[\w./+-]+")
+_STEPS_OF_NVCC = (".ptx", ".cubin", ".ii", ".gpu", ".fatbin")
+_FAILED = "FAILED:"
+_STEP_ENDS = re.compile(r"\[\d+/\d+\] |FAILED:|ninja: build stopped")
 _LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.IGNORECASE)
 
 
@@ -205,11 +208,68 @@ def _place(record: Record) -> str:
     return f"{', '.join(record.sources) or record.output}{archs}"
 
 
-def _speaker(line: str, calls: Sequence[Record]) -> str:
-    """The place of the failed call that a line speaks of, else of the first, in brackets."""
-    words = {word.rpartition("/")[2] for word in _FILE_WORD.findall(line)}
-    named = (c for c in calls if any(s.rpartition("/")[2] in words for s in c.sources))
-    call = next(named, calls[0] if calls else None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """What ninja shows of a failed step: its header, and where its program's words stand."""
+
+    header: str
+    at: int
+    first: int
+    end: int
+
+
+def _blocks(lines: Sequence[str]) -> tuple[_Block, ...]:
+    """The failed steps of a log of ninja's: header, command, and what the programs said."""
+    found = []
+    for at, line in enumerate(lines):
+        if not line.startswith(_FAILED):
+            continue
+        command = not any(map(is_complaint, lines[at + 1 : at + 2]))
+        first = min(at + 1 + command, len(lines))
+        ends = (n for n in range(first, len(lines)) if _STEP_ENDS.match(lines[n]))
+        found.append(_Block(header=line, at=at, first=first, end=next(ends, len(lines))))
+    return tuple(found)
+
+
+def _alike(one: str, other: str) -> int:
+    """How many parts two paths have in common at their ends; 0 where neither is the other's end."""
+    a, b = one.split("/")[::-1], other.split("/")[::-1]
+    count = min(len(a), len(b))
+    return count if a[:count] == b[:count] else 0
+
+
+def _made_by(block: _Block, calls: Sequence[Record]) -> Record | None:
+    """The call that a failed step is."""
+    words = block.header.split()[1:]
+    outputs = ((call, call.output) for call in calls if call.output)
+    return next((call for call, out in outputs if any(_alike(word, out) for word in words)), None)
+
+
+def _named_in(line: str, calls: Sequence[Record]) -> Record | None:
+    """The call whose source a line names the most exactly, by path or as a step of nvcc's."""
+    scored = []
+    for word in _FILE_WORD.findall(line):
+        step = word.rpartition("/")[2].split(".")[0] if word.endswith(_STEPS_OF_NVCC) else None
+        for call in calls:
+            for source in call.sources:
+                by_step = step is not None and source.rpartition("/")[2].split(".")[0] == step
+                scored.append((_alike(word, source) or by_step / 2, call))
+    best = max((score for score, _ in scored), default=0)
+    named: dict[tuple[str, ...], Record] = {}
+    for score, call in scored:
+        if score == best and best:
+            named.setdefault(call.sources, call)
+    return next(iter(named.values())) if len(named) == 1 else None
+
+
+def _speaker(number: int, lines: Sequence[str], calls: Sequence[Record]) -> str:
+    """The place of the failed call that a line speaks of, in brackets; empty where it is not known.
+
+    ninja says whose words they are; else the line names a source, or there is but one call.
+    """
+    block = next((b for b in _blocks(lines) if b.at <= number < b.end), None)
+    call = _made_by(block, calls) if block else None
+    call = call or _named_in(lines[number], calls) or (calls[0] if len(calls) == 1 else None)
     return f" [{_place(call)}]" if call is not None and call.sources else ""
 
 
@@ -278,12 +338,13 @@ def _fits(
 ) -> Iterator[tuple[str, Failure]]:
     """Each line that fits a rule, as a failure, with the place that it speaks of."""
     for number, line in enumerate(lines):
-        where = _speaker(line, calls)
+        rule = next((rule for rule in rules if rule.pattern.search(line)), None)
+        if rule is None and not _ARCH.search(line):
+            continue
+        where = _speaker(number, lines, calls)
         if found := _unsupported(line, where, cuda):
             yield where, found
-            continue
-        rule = next((rule for rule in rules if rule.pattern.search(line)), None)
-        if rule is not None:
+        elif rule is not None:
             said = _with_what_follows(lines, number)
             yield where, Failure(word=rule.word, text=f"{said}{where}", hint=rule.hint)
 
@@ -311,26 +372,65 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     if found := _by_record(record):
         return found
     if record is not None:
+        calls = failed(records)
         compilers = [rule for rule in _RULES if rule.word not in _OF_PROJECTS]
-        if found := _by_words(lines, compilers, calls=failed(records), cuda=cuda):
+        if found := _by_words(_said(lines), compilers, calls=calls, cuda=cuda):
             return found
-    return _by_words(lines, _RULES, calls=(), cuda=cuda)
+    at = _own_complaint(records, lines)
+    if at is None:
+        return _by_words(lines, _RULES, calls=(), cuda=cuda)
+    projects = [rule for rule in _RULES if rule.word in _OF_PROJECTS]
+    return _by_words(lines[at + 1 :], projects, calls=(), cuda=cuda)
+
+
+def _said(lines: Sequence[str]) -> Sequence[str]:
+    """A log whose failed steps alone speak, where ninja tells them apart; line numbers stay."""
+    blocks = _blocks(lines)
+    if not blocks:
+        return lines
+    heard = {n for block in blocks for n in (block.at, *range(block.first, block.end))}
+    return [line if n in heard else "" for n, line in enumerate(lines)]
+
+
+def _own(records: Iterable[Record]) -> list[Record]:
+    """The failed calls but those of files elsewhere: these are questions of the project's."""
+    return [record for record in failed(records) if not _what(record).startswith("/")]
+
+
+def _own_complaint(records: Iterable[Record], lines: Sequence[str]) -> int | None:
+    """Index of the first line in which a failed call of the build complains, or None.
+
+    Where a call failed that no line speaks of, that is the end of the log.
+    """
+    calls = _own(records)
+    if not calls:
+        return None
+    blocks = [block for block in _blocks(lines) if _made_by(block, calls)]
+    if blocks:
+        return blocks[0].at
+    loud = (n for n, line in enumerate(lines) if is_complaint(line) and _named_in(line, calls))
+    return next(loud, len(lines))
 
 
 def own_words(records: Iterable[Record], lines: Sequence[str]) -> str | None:
     """The first failed call told by its first error, or by its end where it said none.
 
-    None where no call failed but those of files elsewhere: by these a project asks what a compiler
-    can do.
+    None where no call failed but those of files elsewhere.
     """
-    record = first_failed(r for r in records if not _what(r).startswith("/"))
-    if record is None:
+    calls = _own(records)
+    if not calls:
         return None
-    what = _what(record)
-    for line in lines:
-        _, found, after = line.partition(what.rpartition("/")[2])
-        if found and is_complaint(after) and not line.startswith("FAILED:"):
-            return f"{record.tool} on {what}{after}"
+    record = calls[0]
+    what, block = _what(record), next((b for b in _blocks(lines) if _made_by(b, [record])), None)
+    for number in range(block.first, block.end) if block else range(len(lines)):
+        line = lines[number]
+        if not is_complaint(line) or line.startswith(_FAILED):
+            continue
+        for word in _FILE_WORD.finditer(line):
+            if _alike(word[0], what) and _named_in(word[0], calls) is record:
+                return f"{record.tool} on {what}{line[word.end() :]}"
+        if block:
+            return f"{record.tool} on {_place(record)}: {line.strip()}"
     return f"{record.tool} on {_place(record)} ended with {record.exit}"
 
 
@@ -338,8 +438,15 @@ def _what(record: Record) -> str:
     return (*record.sources, record.output or record.tool)[0]
 
 
-def first_complaint(lines: Sequence[str]) -> int | None:
-    """Index of the first line that complains, or None: the end of a log rarely holds the cause."""
+def first_complaint(lines: Sequence[str], records: Iterable[Record]) -> int | None:
+    """Index of the line from which a log is worth reading, or None; its end rarely holds the cause.
+
+    That is where the first call that failed complains, else the first complaint of all.
+    """
+    failed_step = next(iter(_blocks(lines)), None)
+    own = failed_step.at if failed_step else _own_complaint(records, lines)
+    if own is not None and own < len(lines):
+        return own
     return next((number for number, line in enumerate(lines) if is_complaint(line)), None)
 
 
@@ -350,5 +457,10 @@ def is_complaint(line: str) -> bool:
 
 def progress(records: Iterable[Record]) -> str:
     """How far a build came: ``12 of its compiler calls had ended well``."""
-    done = sum(1 for r in records if r.exit == 0 and not r.nested and r.kind in {"compile", "link"})
-    return f"{done} compiler calls had ended well"
+    return f"{len(ended_well(records))} compiler calls had ended well"
+
+
+def ended_well(records: Iterable[Record]) -> list[Record]:
+    """The calls that compiled or linked something for the build, in order."""
+    made = (r for r in records if r.exit == 0 and not r.nested and r.kind in {"compile", "link"})
+    return [record for record in made if not is_probe(record)]

@@ -186,28 +186,39 @@ def unseen_nvcc(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(r.output or r.sources[0] for r in halves if r.policy is None and not r.nested)
 
 
+class Made:
+    """What the calls of a ledger that ended well have made.
+
+    A file is theirs by its bytes, wherever it was copied to; one that was too large to hash by
+    path, size and time.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        made = [output for record in records if record.exit == 0 for output in record.outputs]
+        self._digests = {output.sha256 for output in made if output.sha256}
+        self._large = {(o.path, o.size, o.mtime_ns) for o in made if o.sha256 is None}
+
+    def holds(self, name: str, path: Path) -> bool:
+        """Whether a regular file is as a call has left it; ``name`` is its path below its root."""
+        facts = path.stat()
+        if (name, facts.st_size, facts.st_mtime_ns) in self._large:
+            return True
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() in self._digests
+
+
 def unexplained_objects(build_root: Path, records: Iterable[Record]) -> tuple[str, ...]:
     """Relocatable ELF objects that no call of the ledger made as they are.
-
-    An object is explained by its bytes, wherever it was copied to; one that was too large to hash
-    by path, size and time.
 
     Returns:
         Paths below ``build_root``, sorted.
     """
-    made = [output for record in records if record.exit == 0 for output in record.outputs]
-    digests = {output.sha256 for output in made if output.sha256}
-    large = {(o.path, o.size, o.mtime_ns) for o in made if o.sha256 is None}
+    made = Made(records)
     found = []
     for path in build_root.rglob("*"):
-        if not _is_object(path):
-            continue
-        name, facts = path.relative_to(build_root).as_posix(), path.stat()
-        if (name, facts.st_size, facts.st_mtime_ns) in large:
-            continue
-        with path.open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() not in digests:
-                found.append(name)
+        name = path.relative_to(build_root).as_posix()
+        if _is_object(path) and not made.holds(name, path):
+            found.append(name)
     return tuple(sorted(found))
 
 

@@ -1,7 +1,9 @@
-"""A compile that stopped goes on where it was: the sources put back, all that was made left.
+"""A compile that stopped goes on where it was: the sources put back, what is whole left.
 
-ninja goes by the time of files. Sources carry one fixed date, so a file that is put back is no
-newer than what was made of it, and only what is unfinished is compiled.
+ninja goes by the time of files, and by a log of the steps that ended. Sources carry one fixed date,
+so a file that is put back is no newer than what was made of it, and only what is unfinished is
+compiled. make and setuptools take every file that is there for whole, half-written ones too; so of
+what they keep only that stays which a compiler call of the ledger has left as it is.
 """
 
 from __future__ import annotations
@@ -12,9 +14,13 @@ import shutil
 import stat
 from pathlib import Path
 
+from kernforge.build.ledger import Made
 from kernforge.canonical import canonical_json
 
 _STAMP = "stamp.json"
+_NINJA, _CARGO = ".ninja_log", ".rustc_info.json"
+_MAKE = frozenset({"Makefile", "makefile", "GNUmakefile"})
+_PRODUCTS = (".o", ".obj", ".lo", ".a", ".la", ".so")
 _VERSION = 1
 _CHUNK = 1 << 20
 
@@ -63,6 +69,60 @@ def restore(fresh: Path, tree: Path, whole: tuple[str, ...]) -> int:
             path.rename(place)
             changed += 1
     return changed
+
+
+def drop_unfinished(root: Path, placed: frozenset[str], made: Made) -> int:
+    """Remove what a program that was killed may have left half-written; answers how many files.
+
+    Args:
+        root: folder of sources, or of a build.
+        placed: sources in it, by their paths.
+        made: what compiler calls have left there; that stays.
+    """
+    dropped = 0
+    front = [(root, "")]
+    while front:
+        folder, above = front.pop()
+        entries = sorted(folder.iterdir())
+        keeper = _keeper(above, {path.name for path in entries})
+        for path in entries:
+            name = path.relative_to(root).as_posix()
+            if path.is_dir() and not path.is_symlink():
+                front.append((path, keeper))
+            elif name in placed or not _is_doubtful(path, keeper):
+                continue
+            elif not _is_plain(path) or not made.holds(name, path):
+                path.unlink()
+                dropped += 1
+    return dropped
+
+
+def _keeper(above: str, names: set[str]) -> str:
+    """Which program looks after a folder: ``ninja`` and ``cargo`` know what they have finished.
+
+    Args:
+        above: which one looks after the folder that it lies in; empty for none.
+        names: what lies in it.
+    """
+    if above == "cargo" or _CARGO in names:
+        return "cargo"
+    if _NINJA in names:
+        return "ninja"
+    return "make" if above and names & _MAKE else above
+
+
+def _is_doubtful(path: Path, keeper: str) -> bool:
+    """Whether a file may be half-written: ninja makes what it has not finished again.
+
+    A make that ninja has started is asked again and believes its products; its other files may be
+    a copy of sources, which ninja holds to be finished.
+    """
+    product = path.name.endswith(_PRODUCTS) or ".so." in path.name
+    return not keeper or (keeper == "make" and product)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _drop_strangers(fresh: Path, tree: Path) -> int:

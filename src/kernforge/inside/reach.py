@@ -42,7 +42,8 @@ _PRODUCT_FOLDERS = frozenset({"CMakeFiles", ".git", "__pycache__", ".cmake"})
 _PRODUCT_FOLDER_ENDS = (".egg-info", ".dist-info", ".tmp")
 
 # a directive after blanks, comments and spliced lines; then its operand
-_COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"  # it cannot hold its own end: no time is lost in trying
+# one way to read each comment: none is tried again
+_COMMENT = rb"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
 _BLANK = rb"(?:[ \t\v\f]|" + _COMMENT + rb")*"
 _PATH = rb"(?:<([^>\n]*)>|\"([^\"\n]*)\"|(?=\S))"
 _DIRECTIVE = re.compile(
@@ -126,7 +127,7 @@ class Seen:
         self.sha256 = hashlib.sha256(data).hexdigest()
         self.computed = False
         self.unnameable = bool(_UNNAMEABLE.search(data))
-        text = data[len(_BOM) :] if data.startswith(_BOM) else data
+        text = data.removeprefix(_BOM)
         text = _SPLICE.sub(b"", text) if b"\\" in text or b"??/" in text else text
         found = set()
         for match in (*_DIRECTIVE.finditer(text), *_ASKS.finditer(text)):

@@ -16,14 +16,16 @@ from kernforge.build.backend import BackendCall, fetch_content, source_place
 from kernforge.build.compile import Built, compile_wheel, tell_free
 from kernforge.build.compilecache import CompileCache
 from kernforge.build.effort import Effort
+from kernforge.build.failures import progress
 from kernforge.build.gencode import gencode_config
 from kernforge.build.history import History, Took, learned, read_history, write_history
-from kernforge.build.ledger import Record, read_ledger, summarise
+from kernforge.build.ledger import Made, Record, read_ledger, summarise
 from kernforge.build.live import Watch, expected_of
 from kernforge.build.memory import choose_budget, free_memory
 from kernforge.build.plan import DEFAULT_EPOCH, Plan, cuda_place
 from kernforge.build.processors import usable_processors
 from kernforge.build.resume import (
+    drop_unfinished,
     is_stamped,
     restore,
     stamp,
@@ -159,9 +161,14 @@ def _space(
     space = prepare(root, world, gencode=gencode, runner=maker.runner, resumed=resumed)
     if resumed:
         copies = tuple(source_place(job, name) for _, name in fetch_content(job))
+        placed = frozenset(path.relative_to(src).as_posix() for path in src.rglob("*"))
         restore(src, space.folder("src"), copies)
-        done = sum(record.exit == 0 for record in read_ledger(space.folder("ledger")))
-        maker.note(f"Goes on with the compile that stopped: {done} compiler calls had ended well")
+        records = read_ledger(space.folder("ledger"))
+        for name, known in (("src", placed), ("build", frozenset[str]())):
+            drop_unfinished(space.folder(name), known, Made(records))
+        maker.note(
+            f"Goes on with the compile that stopped: {progress(records)} (--fresh begins anew)"
+        )
     else:
         space.folder("src").rmdir()
         shutil.move(src, space.folder("src"))
