@@ -283,6 +283,18 @@ def test_records_of_the_run_before_are_not_told_again(tmp_path):
     assert now.left == pytest.approx(30, abs=5), "and a.cu is no work that is left"
 
 
+def test_who_joins_late_counts_what_has_ended_and_is_told_the_rest(tmp_path):
+    """What ran when the second process came had begun before it."""
+    ear = Ear(tmp_path, jobs=None)
+    ear.ended("a.cu", start=1000.0, cache="hit")
+    ear.ended("b.cu", start=1000.0)
+    now = ear.tick()
+    assert (ear.units(), now.done, now.hits) == ([], 2, 1)
+    ear.ended("c.cu", start=1000.0)
+    assert ear.tick().done == 3
+    assert ear.units() == [("c.cu", 3, None)]
+
+
 def test_what_runs_is_told(ear):
     ear.publish(running=[CALL | {"since": time.time() - 7, "alone": True}], waiting=[CALL, CALL])
     now = ear.tick()

@@ -214,7 +214,8 @@ class Watch:
         ledger: the workspace's folder with ``live.json`` and ``calls.jsonl``.
         job: for the events.
         listen: hears :class:`Output`, :class:`Compiling` and :class:`UnitEnded`.
-        jobs: compiles at once.
+        jobs: compiles at once; None where the compile is another process's, whose lines are not
+            heard: what has ended by now counts, untold.
         expected: seconds that each unit took in an earlier build, by its source.
     """
 
@@ -224,15 +225,15 @@ class Watch:
         job: str,
         listen: Listener,
         *,
-        jobs: int,
+        jobs: int | None,
         expected: Mapping[str, float] | None = None,
     ) -> None:
-        self._ledger, self._job, self._listen, self._jobs = ledger, job, listen, jobs
+        self._ledger, self._job, self._listen, self._jobs = ledger, job, listen, jobs or 0
         told = (expected or {}).items()
         self._rest = {what: seconds for what, seconds in told if not names_probe(what)}
         self._trust = _TRUST * sum(self._rest.values()) or 1.0
         self._took = self._thought = 0.0  # by finished units, and what was expected of those
-        self._began = time.time()
+        self._began, self._untold = time.time() if jobs else 0.0, jobs is None
         self._offset = self._units = self._done = self._hits = self._misses = 0
         self._total: int | None = None
         self._announced: int | None = None
@@ -324,6 +325,7 @@ class Watch:
             if expected is not None:
                 self._took, self._thought = self._took + unit.seconds, self._thought + expected
             self._ended(unit)
+        self._untold = False
 
     def _ended(self, unit: Unit) -> None:
         self._units += 1
@@ -333,6 +335,8 @@ class Watch:
             self._done = min(self._done + 1, self._total or self._units)
         self._hits += unit.cache in {"whole", "hit"}
         self._misses += unit.cache in {"miss", "part"}
+        if self._untold:
+            return
         self._listen(
             UnitEnded(
                 job=self._job,

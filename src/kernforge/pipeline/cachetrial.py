@@ -49,17 +49,19 @@ def usable_cache(maker: Maker, space: Workspace, effort: Effort, log: Path) -> E
     key = _trial_key(maker, space, salted.program, salted)
     known = maker.store.get("trial", key, told=lambda _text: None)
     if known is None:
-        good = _tried(maker, space, effort, log)
-        if good or not salted.network:  # a storage that does not answer says nothing of nvcc
+        good, sure = _tried(maker, space, effort, log)
+        if sure and (good or not salted.network):  # a storage that is silent says nothing of nvcc
             _keep(maker, key, good=good)
     else:
-        good = json.loads((known.path / "trial.json").read_bytes())["works"]
+        good, sure = json.loads((known.path / "trial.json").read_bytes())["works"], True
     if good:
         return effort
+    again = "" if sure else "; the next build tries it again"
     storage = ", ".join(name for name, _ in salted.storage if name.startswith("SCCACHE_"))
     what = f"the storage of [compile-cache] ({storage}) or this nvcc" if storage else "this nvcc"
     maker.note(
         f"sccache does not work with {what} (tried on a small kernel): only whole calls are kept"
+        f"{again}"
     )
     return replace(effort, cache=replace(salted, program=None))
 
@@ -79,8 +81,13 @@ def _trial_key(maker: Maker, space: Workspace, sccache: Path, cache: CompileCach
     )
 
 
-def _tried(maker: Maker, space: Workspace, effort: Effort, log: Path) -> bool:
-    """Compile a small kernel twice in the build's own world; nothing of it stays."""
+def _tried(maker: Maker, space: Workspace, effort: Effort, log: Path) -> tuple[bool, bool]:
+    """Compile a small kernel twice in the build's own world; nothing of it stays.
+
+    Returns:
+        Whether its steps came from the cache, and whether that was sccache's own answer: a server
+        that did not start, or a compile that failed, may be the fault of this hour.
+    """
     layout, env = space.layout, dict(maker.plan.call.env)
     kernel = space.folder("tmp") / "trial.cu"
     kernel.write_text(_KERNEL, encoding="utf-8")
@@ -90,19 +97,23 @@ def _tried(maker: Maker, space: Workspace, effort: Effort, log: Path) -> bool:
     sink = Sink(log=log, on_line=lambda _line: None, timeout=_SECONDS)
     ledger = space.folder("ledger") / "calls.jsonl"
     before = ledger.stat().st_size if ledger.exists() else 0
-    good = False
+    good = sure = False
     with maker.stage("cache", "trying sccache with this nvcc"):
         for _ in range(2):
             order = give_order(space, replace(effort, known={}), "trial.json")
             status = run_inside(space, stewarded(space, call, order), sink, runner=maker.runner)
-            good = status == 0 and works(read_statistics(space))
+            counts = read_statistics(space)
+            sure = status == 0 and counts.hit_count + counts.miss_count > 0
+            good = sure and works(counts)
+            if not sure:
+                break
     for left in space.folder("tmp").iterdir():  # sccache's folders too, where its server was killed
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     if ledger.exists():
         with ledger.open("r+b") as file:
             file.truncate(before)
     log.unlink(missing_ok=True)
-    return good
+    return good, sure
 
 
 def _keep(maker: Maker, key: str, *, good: bool) -> None:

@@ -72,7 +72,7 @@ def follow(store: Store, plan: Plan, machine: Machine, listen: Listener) -> Call
         told[0] = time.monotonic()
         if not watches:
             ledger = work_folder(store, plan, machine) / "ledger"
-            watches.append(Watch(ledger, plan.job.id, listen, jobs=1))
+            watches.append(Watch(ledger, plan.job.id, listen, jobs=None))
         watches[0].tick()
 
     return tick
