@@ -569,6 +569,21 @@ def test_a_storage_that_machines_share_and_no_network_for_the_build(site, storag
     assert "secret-of-somebody" not in statement.read_text()
 
 
+def test_a_build_in_a_container_hears_what_the_container_has_left(site):
+    """Its sandbox shows the whole machine's memory and no control groups."""
+    with limited(4 << 30) as group:
+        if group is None:
+            pytest.skip("no memory control group can be made here")
+        child = site.start("--no-compile-cache", "--jobs", "1")
+        (group / "cgroup.procs").write_text(str(child.pid))
+        (told,) = wait_for(lambda: list(site.cache.glob("work/*/shim/free")))
+        (order,) = site.cache.glob("work/*/shim/order.json")
+        assert json.loads(order.read_text())["free"] == "/kf/shim/free"
+        assert 1 << 30 < int(told.read_text()) < 4 << 30
+        child.communicate(timeout=300)
+        assert child.returncode == 0
+
+
 def test_the_whole_build_is_in_a_memory_group_that_goes_with_it(site):
     with limited(8 << 30) as group:
         if group is None:
