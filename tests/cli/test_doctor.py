@@ -28,6 +28,16 @@ def doctor(run, place):
     return lambda *words, **more: run("doctor", "--python", str(place.python), *words, **more)
 
 
+@pytest.fixture
+def programs(tmp_path):
+    """A PATH of the compilers alone: neither a sandbox nor nvidia-smi is on it."""
+    links = tmp_path / "bin"
+    links.mkdir()
+    for name in ("gcc", "g++", "ld", "strip", "as", "git", "env"):
+        (links / name).symlink_to(shutil.which(name))
+    return str(links)
+
+
 def only(done, status=0):
     (answer,) = answers(done, status)
     return answer
@@ -84,23 +94,19 @@ def test_the_gpus_of_the_machine_are_asked(doctor, place, tmp_path):
     assert answer["devices_note"] == "the GPUs of this machine, driver for CUDA 13.0"
 
 
-def test_without_a_gpu_devices_are_not_judged(doctor, place, tmp_path):
+def test_without_a_gpu_devices_are_not_judged(doctor, place, programs):
     place.kernels("old", "1.0", "9.0a")
-    answer = only(doctor("--json", env={"PATH": "/usr/bin:/bin"}))
+    answer = only(doctor("--json", env={"PATH": programs}))
     assert answer["devices"] == []
     assert answer["devices_note"].startswith("not judged: nvidia-smi is not there")
     assert answer["distributions"][0]["archs"] == ["9.0a"]
 
 
 @pytest.mark.parametrize("how", ["option", "missing"])
-def test_without_a_sandbox_imports_are_not_verified(doctor, place, tmp_path, how):
+def test_without_a_sandbox_imports_are_not_verified(doctor, place, programs, how):
     place.kernels("good", "1.0", "12.0a")
-    links = tmp_path / "bin"
-    links.mkdir()
-    for name in ("gcc", "g++", "ld", "strip", "as", "git", "env"):
-        (links / name).symlink_to(shutil.which(name))
     words = ("--no-sandbox",) if how == "option" else ()
-    env = {} if how == "option" else {"PATH": str(links)}
+    env = {} if how == "option" else {"PATH": programs}
     answer = only(doctor("--device", "12.0", "--json", *words, env=env))
     assert answer["sandbox"]["used"] is False
     assert answer["distributions"][0]["imports"]["answer"] == "not verified"

@@ -18,7 +18,7 @@ from binary.forge import (
     make_wheel,
 )
 from cli.calls import answers, fault
-from inside.cards import driver, fat
+from inside.cards import driver, fat, no_driver
 from projects import RECIPE
 from verify.targets import SUFFIX, Target, compile_module, pack
 
@@ -483,7 +483,7 @@ def test_where_the_gpu_is_no_environment_is_made(program, project, tmp_path):
 
 
 def test_without_a_gpu_it_says_so_and_writes_no_report(program, wheel, tmp_path):
-    done = gpu(program, wheel, tmp_path / "R.json", tmp_path / "nowhere")
+    done = gpu(program, wheel, tmp_path / "R.json", no_driver(tmp_path))
     assert done.returncode == 7
     (told,) = json.loads(done.stdout)
     assert told["error"] == "gpu-missing"

@@ -1,5 +1,6 @@
 """What git says of checkouts that strangers left; nothing of theirs is run."""
 
+import os
 import shutil
 import subprocess
 
@@ -14,9 +15,9 @@ from kernforge.source.settings import FetchSettings, Limits
 
 @pytest.fixture
 def read(tmp_path):
-    def call(folder):
+    def call(folder, path=PATH):
         settings = FetchSettings(
-            cache=tmp_path, project=tmp_path, env=(("PATH", PATH),), limits=Limits(git=30)
+            cache=tmp_path, project=tmp_path, env=(("PATH", path),), limits=Limits(git=30)
         )
         return read_checkout(folder, Git(runner=SystemRunner(), settings=settings, told=print))
 
@@ -119,8 +120,24 @@ def test_nothing_that_a_repository_names_is_run(read, top, tmp_path):
     assert mark.exists()
 
 
-def test_of_another_owner(read, top):
+PRETEND = f"""#!/bin/sh
+GIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {shutil.which("git")} "$@"
+"""
+
+
+@pytest.mark.parametrize("how", ["pretended", *(["owned"] if os.geteuid() == 0 else [])])
+def test_of_another_owner(read, top, tmp_path, how):
     """Git itself refuses a checkout of somebody else's; asked so, it answers."""
-    for path in (top, *top.rglob("*")):
-        shutil.chown(path, 65534)
-    assert read(top).trouble is None
+    path = PATH
+    if how == "owned":
+        for place in (top, *top.rglob("*")):
+            shutil.chown(place, 65534)
+    else:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin/git").write_text(PRETEND)
+        (tmp_path / "bin/git").chmod(0o755)
+        path = f"{tmp_path}/bin:{PATH}"
+    env = {"PATH": path, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    plain = subprocess.run(["git", "status"], cwd=top, env=env, capture_output=True, check=False)
+    assert b"dubious ownership" in plain.stderr
+    assert read(top, path).trouble is None

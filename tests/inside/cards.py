@@ -43,6 +43,15 @@ def driver(tmp_path, *, cards=1, broken=0):
     return compile_library(tmp_path / "driver/libcuda.so.1", source).parent
 
 
+def no_driver(tmp_path):
+    """A folder that hides the driver of this machine, if it has one: what is first cannot be loaded."""
+    folder = tmp_path / "no driver"
+    folder.mkdir(exist_ok=True)
+    for name in ("libcuda.so.1", "libcuda.so"):
+        (folder / name).touch()
+    return folder
+
+
 def fat(*numbers):
     cubin = make_cubin({"_Z1av": EXIT, "_Z1bv": EXIT})
     entries = b"".join(make_container(make_entry(cubin, number)) for number in numbers)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from binary.forge import make_library, make_wheel
-from inside.cards import driver, fat
+from inside.cards import driver, fat, no_driver
 
 import kernforge.inside.gpu_probe as probe
 
@@ -21,7 +21,7 @@ def run(tmp_path, members, *words, folder=None):
     wheel = make_wheel(tmp_path, members)
     report = tmp_path / "R.json"
     argv = [sys.executable, "-I", probe.__file__, str(wheel), "--report", str(report), *words]
-    env = {**os.environ, "LD_LIBRARY_PATH": str(folder or tmp_path / "nowhere")}
+    env = {**os.environ, "LD_LIBRARY_PATH": str(folder or no_driver(tmp_path))}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     return done, json.loads(report.read_bytes())
 

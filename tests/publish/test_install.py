@@ -22,7 +22,7 @@ from kernforge.source.settings import Limits
 @pytest.fixture
 def settings(tmp_path):
     made = make_settings(Place(project=tmp_path, found_cache=tmp_path / "cache"))
-    limits = Limits(connect=2.0, stall=1.0, tries=1, pause=0.0)
+    limits = Limits(connect=60.0, stall=60.0, tries=1, pause=0.0)
     return replace(made, fetching=replace(made.fetching, limits=limits))
 
 
@@ -108,9 +108,10 @@ def test_a_server_that_stalls(index, settings, behave):
             except OSError:
                 self.close_connection = True
 
+    hasty = replace(settings.fetching, limits=replace(settings.fetching.limits, stall=1.0))
     with serving(index, Slow) as (address, _):
         with pytest.raises(PublishError, match=r"cannot be read: it (fell silent|is too slow)"):
-            read_index(address, settings.fetching)
+            read_index(address, hasty)
     assert threading.active_count() < 10
 
 
@@ -129,10 +130,9 @@ def test_a_catalogue_that_does_not_end(index, settings):
             except OSError:
                 self.close_connection = True
 
-    patient = replace(settings.fetching, limits=replace(settings.fetching.limits, stall=60.0))
     with serving(index, Endless) as (address, _):
         with pytest.raises(PublishError, match="its catalogue does not end"):
-            read_index(address, patient)
+            read_index(address, settings.fetching)
 
 
 def cut(handler, data):

@@ -42,9 +42,11 @@ def test_gpus_that_the_user_names_are_taken(machine):
     assert (here.devices, here.driver) == (("10.3",), None)
 
 
-def test_no_gpu_at_all(machine):
+def test_no_gpu_at_all(machine, tmp_path):
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone/env").symlink_to("/usr/bin/env")  # no nvidia-smi of this machine's beside it
     with pytest.raises(PublishError, match="nvidia-smi is not there") as found:
-        machine(path="/nowhere:/usr/bin:/bin")
+        machine(path=str(tmp_path / "alone"))
     assert (found.value.word, found.value.hint[:8]) == ("gpu-unknown", "name the")
     with pytest.raises(PublishError, match="names no GPU"):
         machine(gpus="")

@@ -133,17 +133,17 @@ class TestLies:
 
     def test_silence(self, get, web, settings):
         web.script = ["stall"]
-        limits = Limits(stall=0.2, tries=1)
+        limits = Limits(stall=2.0, tries=1)
         refusal("download-stalled", get, settings=replace(settings, limits=limits))
 
     def test_silence_once(self, get, web, settings):
         web.script = ["stall", "ok"]
-        limits = Limits(stall=0.2, tries=2, pause=0.01)
+        limits = Limits(stall=2.0, tries=2, pause=0.01)
         assert get(settings=replace(settings, limits=limits)).read_bytes() == BODY
 
     def test_a_byte_now_and_then(self, get, web, settings):
         web.script = ["trickle"]
-        limits = Limits(stall=0.5, tries=1)
+        limits = Limits(stall=2.0, tries=1)
         refusal("download-stalled", get, settings=replace(settings, limits=limits))
 
 

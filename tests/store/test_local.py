@@ -1,8 +1,11 @@
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -52,7 +55,6 @@ def test_first_complete_writer_wins(store):
 
 
 def damage_bytes(path):
-    path.chmod(0o644)
     data = bytearray((path / "thing.whl").read_bytes())
     data[0] ^= 1
     (path / "thing.whl").write_bytes(data)
@@ -103,6 +105,20 @@ def test_a_draft_never_counts(store):
     assert get(store)[0] is None
 
 
+PUT = """
+import sys
+from pathlib import Path
+from kernforge.errors import CacheError
+from kernforge.store.local import Store
+
+store = Store(Path(sys.argv[1]))
+thing = store.folder("incoming") / "thing.whl"
+thing.write_bytes(bytes(200_000))
+try:
+    store.put("artifact", "ab" * 32, {"thing.whl": thing}, {})
+except CacheError as error:
+    print(error.word, list(store.place("artifact", "ab" * 32).parent.iterdir()))
+"""
 HOLD = """
 import sys
 from pathlib import Path
@@ -141,6 +157,43 @@ def test_a_lock_waits_and_says_for_whom(store, holder):
     with store.lock("x", waiting=waiting):
         pass
     assert said[0] == f"process {holder.pid} on {os.uname().nodename}"
+
+
+@pytest.fixture
+def taken(store):
+    """A lock that somebody has just taken, who has not yet written its name."""
+    with open(store.folder("locks") / "x.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+
+
+@pytest.mark.parametrize("before", [None, ""], ids=["missing", "empty"])
+def test_who_has_just_taken_a_lock_is_named_once_it_has_written_its_name(store, taken, before):
+    owner, said = store.root / "locks/x.owner", []
+    if before is not None:
+        owner.write_text(before)
+
+    def waiting(name, _seconds):
+        said.append(name)
+        fcntl.flock(taken, fcntl.LOCK_UN)
+
+    with store.lock("x", waiting=waiting, meanwhile=lambda: owner.write_text("process 7 on here")):
+        pass
+    assert said == ["process 7 on here"]
+
+
+def test_who_never_writes_its_name_is_another_process(store, taken):
+    said = []
+
+    def waiting(*words):
+        said.append(words)
+        fcntl.flock(taken, fcntl.LOCK_UN)
+
+    with store.lock("x", waiting=waiting):
+        pass
+    ((name, seconds),) = said
+    assert name == "another process"
+    assert seconds >= 1
 
 
 def test_a_killed_owner_leaves_no_lock(store, holder):
@@ -243,6 +296,64 @@ def test_the_cache_carries_its_tag(store):
     put(store)
     tag = (store.root / "CACHEDIR.TAG").read_text()
     assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder on another file system."""
+    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("/dev/shm is no other file system than the tests' folder")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(params=["store", "store/artifact", "tmp", "quarantine"])
+def scattered(store, elsewhere, request):
+    """A store one of whose folders is a link to another file system."""
+    place = store.root / request.param
+    place.parent.mkdir(parents=True)
+    place.symlink_to(elsewhere, target_is_directory=True)
+    return store
+
+
+def test_a_folder_of_the_cache_may_be_a_link_to_elsewhere(scattered):
+    first, second = put(scattered, text="one"), put(scattered, text="two")
+    assert first == second
+    assert (first.path / "thing.whl").read_text() == "one"
+    assert scattered.listing() == (("artifact", KEY),)
+    assert [path.name for path in first.path.parent.iterdir()] == [KEY]
+    damage_bytes(first.path)
+    assert get(scattered)[0] is None
+    assert len(list((scattered.root / "quarantine").iterdir())) == 1
+    assert put(scattered, text="new").key == KEY
+    scattered.remove("artifact", KEY)
+    assert scattered.listing() == ()
+    assert not any((scattered.root / "tmp").iterdir())
+
+
+def test_a_draft_that_the_dead_left_beside_an_entry_is_none_and_is_swept(store):
+    entry = put(store)
+    with store.scratch() as mine:
+        machine = mine.name.split("-")[0]
+        (dead, alive) = (entry.path.parent / f".{machine}-{n}-x" for n in (999999999, os.getpid()))
+        for draft in (dead, alive):
+            shutil.copytree(entry.path, draft)
+        assert store.listing() == (("artifact", KEY),)
+        assert store.entries() == (entry,)
+        store.sweep()
+    assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_a_full_disk_elsewhere_is_one_clear_error(tmp_path):
+    """On a small file system of its own, mounted for that process alone."""
+    (tmp_path / "cache/store").mkdir(parents=True)
+    script = 'mount -t tmpfs -o size=64k none "$1/store"; shift; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-ec", script, "sh", str(tmp_path / "cache"),
+         sys.executable, "-c", PUT, str(tmp_path / "cache")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "disk-full []\n", done.stderr
 
 
 def test_moving_the_cache_keeps_it_whole(store, tmp_path):

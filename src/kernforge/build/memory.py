@@ -16,6 +16,7 @@ from pathlib import Path
 from kernforge.build.groups import Group, own_groups, read_words
 
 _LIMITS = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}  # v1: memory and swap together
 _USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _UNLIMITED = 1 << 60
 _PREFIX = "kernforge-"
@@ -111,6 +112,19 @@ def _remove(folder: Path) -> None:
             return
 
 
+def hold(group: Group, hard: int) -> None:
+    """Hold a group to that many bytes of memory, and to no swap where the kernel counts swap.
+
+    Raises:
+        OSError: its memory cannot be limited.
+    """
+    (group.folder / _LIMITS[group.version]).write_text(str(hard))
+    swap = group.folder / _SWAP[group.version]
+    if swap.exists():
+        with contextlib.suppress(OSError):
+            swap.write_text(str(hard) if group.version == 1 else "0")
+
+
 def _make_group(hard: int) -> Path | None:
     for group in own_groups("memory")[:2]:
         _sweep(group.folder)
@@ -120,7 +134,7 @@ def _make_group(hard: int) -> Path | None:
         except OSError:
             continue
         try:
-            (folder / _LIMITS[group.version]).write_text(str(hard))
+            hold(Group(folder=folder, version=group.version), hard)
         except OSError:  # v2 without the controller for children
             folder.rmdir()
             continue

@@ -30,6 +30,8 @@ from kernforge.errors import CacheError
 _FORMAT = 1
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of kernforge.\n"
 _POLL_SECONDS = 0.2
+_NAMING_SECONDS, _NAMING_POLL = 1.0, 0.05
+"""How long who has just taken a lock is given to write its name; how often it is looked for."""
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a full disk."""
 
@@ -73,8 +75,9 @@ def _machine_mark() -> str:
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
-def _our_mark() -> str:
-    return f"{_machine_mark()}-{os.getpid()}"
+def _our_name() -> str:
+    """A new name that says whose it is."""
+    return f"{_machine_mark()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 
 def _alive(process: str) -> bool:
@@ -153,7 +156,7 @@ class Store:
 
     def _quarantine(self, path: Path) -> None:
         try:
-            path.rename(self.folder("quarantine") / f"{path.name}-{uuid.uuid4().hex[:8]}")
+            _move(path, self.folder("quarantine") / f"{path.name}-{uuid.uuid4().hex[:8]}")
         except FileNotFoundError:
             return  # another process was faster
         except OSError as error:
@@ -176,9 +179,10 @@ class Store:
             shutil.rmtree(path, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what killed processes of this machine left in ``tmp``."""
-        for path in self.folder("tmp").iterdir():
-            machine, process = (*path.name.split("-"), "")[:2]
+        """Remove the drafts that killed processes of this machine left."""
+        drafts = (self.root / "store").glob("*/*/.*")  # see `_move`
+        for path in [*self.folder("tmp").iterdir(), *drafts]:
+            machine, process = (*path.name.removeprefix(".").split("-"), "")[:2]
             if machine == _machine_mark() and not _alive(process):
                 _erase(path)
 
@@ -214,7 +218,7 @@ class Store:
 
     def listing(self) -> tuple[tuple[str, str], ...]:
         """Kind and key of every entry folder, readable or not."""
-        folders = sorted((self.root / "store").glob("*/*/*"))
+        folders = sorted((self.root / "store").glob("*/*/[!.]*"))
         return tuple((path.parent.parent.name, path.name) for path in folders)
 
     def remove(self, kind: str, key: str) -> None:
@@ -245,7 +249,7 @@ class Store:
         _erase(doomed)
 
     def _own_place(self) -> Path:
-        return self.folder("tmp") / f"{_our_mark()}-{uuid.uuid4().hex[:12]}"
+        return self.folder("tmp") / _our_name()
 
     def touch(self, entry: Entry) -> None:
         """Remember that an entry was used, for `gc`; a read-only cache is no fault."""
@@ -262,9 +266,9 @@ class Store:
     ) -> Iterator[None]:
         """Hold the lock of a name; the kernel frees it when we die.
 
-        ``waiting`` is called with the owner (in words) and the seconds waited so far: at once when
-        another process holds the lock, then every ten seconds; ``meanwhile`` several times a
-        second.
+        ``waiting`` is called with the owner (in words) and the seconds waited so far: when another
+        process holds the lock, as soon as its name is known and within a second, then every ten
+        seconds; ``meanwhile`` several times a second.
 
         Raises:
             CacheError: ``cache-unwritable`` or ``disk-full``.
@@ -297,21 +301,22 @@ def _acquire(
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            waited = time.monotonic() - began
-            if told < 0 or waited - told >= 10:
-                waiting(_owner_text(owner), waited)
+            waited, name = time.monotonic() - began, _owner_text(owner)
+            due = waited - told >= 10 if told >= 0 else bool(name) or waited >= _NAMING_SECONDS
+            if due:
+                waiting(name or "another process", waited)
                 told = waited
             meanwhile()
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS if told >= 0 else _NAMING_POLL)
         else:
             return
 
 
 def _owner_text(owner: Path) -> str:
     try:
-        return owner.read_text(encoding="utf-8") or "another process"
+        return owner.read_text(encoding="utf-8")
     except OSError:
-        return "another process"
+        return ""
 
 
 def _read_entry(kind: str, key: str, path: Path) -> Entry:
@@ -352,8 +357,37 @@ def _write_synced(path: Path, text: str) -> None:
 
 def _settle(draft: Path, place: Path) -> None:
     try:
-        draft.rename(place)
+        _move(draft, place)
     except OSError:
         if not (place / "manifest.json").exists():
             raise
         shutil.rmtree(draft)  # another writer was first; its bytes stay
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename a folder; where a folder of the cache is a link to elsewhere, by a copy beside."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        draft = target.parent / f".{_our_name()}"
+        try:
+            _copy(source, draft)
+            draft.rename(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(source)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder of files; unlike `shutil.copytree` it keeps the number of an error."""
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir()
+            continue
+        shutil.copy2(path, copy)
+        with copy.open("rb") as file:
+            os.fsync(file.fileno())
