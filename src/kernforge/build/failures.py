@@ -262,14 +262,13 @@ def _named_in(line: str, calls: Sequence[Record]) -> Record | None:
     return next(iter(named.values())) if len(named) == 1 else None
 
 
-def _speaker(number: int, lines: Sequence[str], calls: Sequence[Record]) -> str:
+def _speaker(line: str, block: _Block | None, calls: Sequence[Record]) -> str:
     """The place of the failed call that a line speaks of, in brackets; empty where it is not known.
 
     ninja says whose words they are; else the line names a source, or there is but one call.
     """
-    block = next((b for b in _blocks(lines) if b.at <= number < b.end), None)
     call = _made_by(block, calls) if block else None
-    call = call or _named_in(lines[number], calls) or (calls[0] if len(calls) == 1 else None)
+    call = call or _named_in(line, calls) or (calls[0] if len(calls) == 1 else None)
     return f" [{_place(call)}]" if call is not None and call.sources else ""
 
 
@@ -337,11 +336,13 @@ def _fits(
     lines: Sequence[str], rules: Sequence[_Rule], *, calls: Sequence[Record], cuda: str
 ) -> Iterator[tuple[str, Failure]]:
     """Each line that fits a rule, as a failure, with the place that it speaks of."""
+    blocks = _blocks(lines)
     for number, line in enumerate(lines):
         rule = next((rule for rule in rules if rule.pattern.search(line)), None)
         if rule is None and not _ARCH.search(line):
             continue
-        where = _speaker(number, lines, calls)
+        block = next((b for b in blocks if b.at <= number < b.end), None)
+        where = _speaker(line, block, calls)
         if found := _unsupported(line, where, cuda):
             yield where, found
         elif rule is not None:
@@ -457,10 +458,5 @@ def is_complaint(line: str) -> bool:
 
 def progress(records: Iterable[Record]) -> str:
     """How far a build came: ``12 of its compiler calls had ended well``."""
-    return f"{len(ended_well(records))} compiler calls had ended well"
-
-
-def ended_well(records: Iterable[Record]) -> list[Record]:
-    """The calls that compiled or linked something for the build, in order."""
     made = (r for r in records if r.exit == 0 and not r.nested and r.kind in {"compile", "link"})
-    return [record for record in made if not is_probe(record)]
+    return f"{sum(not is_probe(record) for record in made)} compiler calls had ended well"
