@@ -107,6 +107,8 @@ def test_only_what_is_known_to_be_whole_stays(tmp_path):
         "app/build/temp/ext/c.o": "make believes it",
         "app/build/temp/ext/c.h": "a copy",
         "app/build/temp/ext/deep/d.so.1": "make believes it",
+        "both/build/.ninja_log": "# ninja log v7",
+        "both/build/lib.linux-x86_64-cpython-311/app/copied.py": "half = ",
         "target/.rustc_info.json": "{}",
         "target/release/x/Makefile": "all:",
         "target/release/x/libx.a": "cargo knows it",
@@ -121,6 +123,7 @@ def test_only_what_is_known_to_be_whole_stays(tmp_path):
         "app/build/lib/copied.py",
         "app/build/temp/ext/c.o",
         "app/build/temp/ext/deep/d.so.1",
+        "both/build/lib.linux-x86_64-cpython-311/app/copied.py",
         "Makefile",
         "gen.h",
     }

@@ -20,6 +20,7 @@ from kernforge.canonical import canonical_json
 _STAMP = "stamp.json"
 _NINJA, _CARGO = ".ninja_log", ".rustc_info.json"
 _MAKE = frozenset({"Makefile", "makefile", "GNUmakefile"})
+_OF_SETUPTOOLS = ("lib.linux-", "bdist.linux-")
 _PRODUCTS = (".o", ".obj", ".lo", ".a", ".la", ".so")
 _VERSION = 1
 _CHUNK = 1 << 20
@@ -84,7 +85,7 @@ def drop_unfinished(root: Path, placed: frozenset[str], made: Made) -> int:
     while front:
         folder, above = front.pop()
         entries = sorted(folder.iterdir())
-        keeper = _keeper(above, {path.name for path in entries})
+        keeper = _keeper(folder.name, above, {path.name for path in entries})
         for path in entries:
             name = path.relative_to(root).as_posix()
             if path.is_dir() and not path.is_symlink():
@@ -97,10 +98,11 @@ def drop_unfinished(root: Path, placed: frozenset[str], made: Made) -> int:
     return dropped
 
 
-def _keeper(above: str, names: set[str]) -> str:
+def _keeper(folder: str, above: str, names: set[str]) -> str:
     """Which program looks after a folder: ``ninja`` and ``cargo`` know what they have finished.
 
     Args:
+        folder: its name.
         above: which one looks after the folder that it lies in; empty for none.
         names: what lies in it.
     """
@@ -108,6 +110,8 @@ def _keeper(above: str, names: set[str]) -> str:
         return "cargo"
     if _NINJA in names:
         return "ninja"
+    if folder.startswith(_OF_SETUPTOOLS):  # also where ninja works in the folder above it
+        return ""
     return "make" if above and names & _MAKE else above
 
 
