@@ -68,9 +68,12 @@ def running_steward(folder: Path) -> Iterator[None]:
     order = {
         "socket": str(folder / "steward"),
         "live": str(folder / "live.json"),
+        "free": str(folder / "free"),
         "budget": 8 * GIB,
         "watch": False,
         "slots": 8,
+        "threads": 1,
+        "processors": 8,
         "default": GIB,
         "known": {},
         "cache": None,
