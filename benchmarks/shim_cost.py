@@ -85,6 +85,8 @@ def running_steward(folder: Path) -> Iterator[None]:
     words = [str(byte_code(steward.__file__, folder)), str(folder / "order.json"), "sleep", "3600"]
     child = subprocess.Popen([sys.executable, "-I", "-S", *words], start_new_session=True)
     while not (folder / "steward").exists():
+        if child.poll() is not None:
+            raise SystemExit("the steward has ended")
         time.sleep(0.01)
     try:
         yield
