@@ -24,7 +24,6 @@ from kernforge.build.failures import (
     Failure,
     classify,
     first_complaint,
-    is_complaint,
     own_words,
     progress,
 )
@@ -32,6 +31,7 @@ from kernforge.build.ledger import Record, read_ledger, unexplained_objects, uns
 from kernforge.build.live import State, read_state, steps_of
 from kernforge.build.memory import limited
 from kernforge.build.plan import Plan
+from kernforge.build.speakers import is_complaint
 from kernforge.build.workspace import Workspace, run_inside
 from kernforge.errors import CacheError, CompileError
 from kernforge.process import KILLED_FOR_TIME, Runner, Sink

@@ -12,6 +12,19 @@ from dataclasses import dataclass, replace
 
 from kernforge.arch import cuda_problem, parse_arch
 from kernforge.build.ledger import Record
+from kernforge.build.speakers import (
+    FAILED,
+    FILE_WORD,
+    alike,
+    failed_steps,
+    heard,
+    is_complaint,
+    made_by,
+    named_in,
+    place_of,
+    speaker,
+    what_of,
+)
 from kernforge.errors import RecipeError
 
 _PROBES = ("CMakeScratch", "CompilerId", "cmTC_", "__cmake_determine", "CompilerABI.")
@@ -175,11 +188,6 @@ _OF_PROJECTS = frozenset(
     }
 )
 _ARCH = re.compile(r"Unsupported gpu architecture '(?:sm|compute)_(\d+)(\d)([af]?)'")
-_FILE_WORD = re.compile(r"[\w./+-]+")
-_STEPS_OF_NVCC = (".ptx", ".cubin", ".ii", ".gpu", ".fatbin")
-_FAILED = "FAILED:"
-_STEP_ENDS = re.compile(r"\[\d+/\d+\] |FAILED:|ninja: build stopped")
-_LOUD = re.compile(r"\b(?:fatal )?error\b\s*:|\bfatal\s*:|^FAILED:|Error:", re.IGNORECASE)
 
 
 def is_probe(record: Record) -> bool:
@@ -200,76 +208,6 @@ def failed(records: Iterable[Record]) -> list[Record]:
 def first_failed(records: Iterable[Record]) -> Record | None:
     """The first call that failed and was no probe of the build system."""
     return next(iter(failed(records)), None)
-
-
-def _place(record: Record) -> str:
-    """A call's file and what it was compiled for: ``csrc/scale.cu for sm_120a``."""
-    archs = f" for {', '.join(record.archs_after)}" if record.archs_after else ""
-    return f"{', '.join(record.sources) or record.output}{archs}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """What ninja shows of a failed step: its header, and where its program's words stand."""
-
-    header: str
-    at: int
-    first: int
-    end: int
-
-
-def _blocks(lines: Sequence[str]) -> tuple[_Block, ...]:
-    """The failed steps of a log of ninja's: header, command, and what the programs said."""
-    found = []
-    for at, line in enumerate(lines):
-        if not line.startswith(_FAILED):
-            continue
-        command = not any(map(is_complaint, lines[at + 1 : at + 2]))
-        first = min(at + 1 + command, len(lines))
-        ends = (n for n in range(first, len(lines)) if _STEP_ENDS.match(lines[n]))
-        found.append(_Block(header=line, at=at, first=first, end=next(ends, len(lines))))
-    return tuple(found)
-
-
-def _alike(one: str, other: str) -> int:
-    """How many parts two paths have in common at their ends; 0 where neither is the other's end."""
-    a, b = one.split("/")[::-1], other.split("/")[::-1]
-    count = min(len(a), len(b))
-    return count if a[:count] == b[:count] else 0
-
-
-def _made_by(block: _Block, calls: Sequence[Record]) -> Record | None:
-    """The call that a failed step is."""
-    words = block.header.split()[1:]
-    outputs = ((call, call.output) for call in calls if call.output)
-    return next((call for call, out in outputs if any(_alike(word, out) for word in words)), None)
-
-
-def _named_in(line: str, calls: Sequence[Record]) -> Record | None:
-    """The call whose source a line names the most exactly, by path or as a step of nvcc's."""
-    scored = []
-    for word in _FILE_WORD.findall(line):
-        step = word.rpartition("/")[2].split(".")[0] if word.endswith(_STEPS_OF_NVCC) else None
-        for call in calls:
-            for source in call.sources:
-                by_step = step is not None and source.rpartition("/")[2].split(".")[0] == step
-                scored.append((_alike(word, source) or by_step / 2, call))
-    best = max((score for score, _ in scored), default=0)
-    named: dict[tuple[str, ...], Record] = {}
-    for score, call in scored:
-        if score == best and best:
-            named.setdefault(call.sources, call)
-    return next(iter(named.values())) if len(named) == 1 else None
-
-
-def _speaker(line: str, block: _Block | None, calls: Sequence[Record]) -> str:
-    """The place of the failed call that a line speaks of, in brackets; empty where it is not known.
-
-    ninja says whose words they are; else the line names a source, or there is but one call.
-    """
-    call = _made_by(block, calls) if block else None
-    call = call or _named_in(line, calls) or (calls[0] if len(calls) == 1 else None)
-    return f" [{_place(call)}]" if call is not None and call.sources else ""
 
 
 def _unsupported(line: str, where: str, cuda: str) -> Failure | None:
@@ -301,7 +239,7 @@ def _unsupported(line: str, where: str, cuda: str) -> Failure | None:
 def _by_record(record: Record | None) -> Failure | None:
     if record is None:
         return None
-    what = f"{record.tool} on {_place(record)}"
+    what = f"{record.tool} on {place_of(record)}"
     if record.exit == 137:
         hint = f"most likely for memory, with nothing beside it: {_MORE_MEMORY}"
         return Failure(word="out-of-memory", text=f"{what} was killed (signal 9)", hint=hint)
@@ -310,7 +248,7 @@ def _by_record(record: Record | None) -> Failure | None:
         text = f"{what} crashed ({_CRASHES[record.exit]})"
         return Failure(word="compiler-crash", text=text, hint=hint)
     if record.exit == 96:
-        text = f"{record.tool} on {_what(record)}: {record.note}"
+        text = f"{record.tool} on {what_of(record)}: {record.note}"
         return Failure(word="gencode-refused", text=text, hint="set build.gencode for that file")
     return None
 
@@ -336,13 +274,13 @@ def _fits(
     lines: Sequence[str], rules: Sequence[_Rule], *, calls: Sequence[Record], cuda: str
 ) -> Iterator[tuple[str, Failure]]:
     """Each line that fits a rule, as a failure, with the place that it speaks of."""
-    blocks = _blocks(lines)
+    blocks = failed_steps(lines)
     for number, line in enumerate(lines):
         rule = next((rule for rule in rules if rule.pattern.search(line)), None)
         if rule is None and not _ARCH.search(line):
             continue
         block = next((b for b in blocks if b.at <= number < b.end), None)
-        where = _speaker(line, block, calls)
+        where = speaker(line, block, calls)
         if found := _unsupported(line, where, cuda):
             yield where, found
         elif rule is not None:
@@ -375,7 +313,7 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     if record is not None:
         calls = failed(records)
         compilers = [rule for rule in _RULES if rule.word not in _OF_PROJECTS]
-        if found := _by_words(_said(lines), compilers, calls=calls, cuda=cuda):
+        if found := _by_words(heard(lines), compilers, calls=calls, cuda=cuda):
             return found
     at = _own_complaint(records, lines)
     if at is None:
@@ -384,18 +322,9 @@ def classify(lines: Sequence[str], records: Sequence[Record], *, cuda: str) -> F
     return _by_words(lines[at + 1 :], projects, calls=(), cuda=cuda)
 
 
-def _said(lines: Sequence[str]) -> Sequence[str]:
-    """A log whose failed steps alone speak, where ninja tells them apart; line numbers stay."""
-    blocks = _blocks(lines)
-    if not blocks:
-        return lines
-    heard = {n for block in blocks for n in (block.at, *range(block.first, block.end))}
-    return [line if n in heard else "" for n, line in enumerate(lines)]
-
-
 def _own(records: Iterable[Record]) -> list[Record]:
     """The failed calls but those of files elsewhere: these are questions of the project's."""
-    return [record for record in failed(records) if not _what(record).startswith("/")]
+    return [record for record in failed(records) if not what_of(record).startswith("/")]
 
 
 def _own_complaint(records: Iterable[Record], lines: Sequence[str]) -> int | None:
@@ -406,10 +335,10 @@ def _own_complaint(records: Iterable[Record], lines: Sequence[str]) -> int | Non
     calls = _own(records)
     if not calls:
         return None
-    blocks = [block for block in _blocks(lines) if _made_by(block, calls)]
+    blocks = [block for block in failed_steps(lines) if made_by(block, calls)]
     if blocks:
         return blocks[0].at
-    loud = (n for n, line in enumerate(lines) if is_complaint(line) and _named_in(line, calls))
+    loud = (n for n, line in enumerate(lines) if is_complaint(line) and named_in(line, calls))
     return next(loud, len(lines))
 
 
@@ -422,21 +351,20 @@ def own_words(records: Iterable[Record], lines: Sequence[str]) -> str | None:
     if not calls:
         return None
     record = calls[0]
-    what, block = _what(record), next((b for b in _blocks(lines) if _made_by(b, [record])), None)
+    what, block = (
+        what_of(record),
+        next((b for b in failed_steps(lines) if made_by(b, [record])), None),
+    )
     for number in range(block.first, block.end) if block else range(len(lines)):
         line = lines[number]
-        if not is_complaint(line) or line.startswith(_FAILED):
+        if not is_complaint(line) or line.startswith(FAILED):
             continue
-        for word in _FILE_WORD.finditer(line):
-            if _alike(word[0], what) and _named_in(word[0], calls) is record:
+        for word in FILE_WORD.finditer(line):
+            if alike(word[0], what) and named_in(word[0], calls) is record:
                 return f"{record.tool} on {what}{line[word.end() :]}"
         if block:
-            return f"{record.tool} on {_place(record)}: {line.strip()}"
-    return f"{record.tool} on {_place(record)} ended with {record.exit}"
-
-
-def _what(record: Record) -> str:
-    return (*record.sources, record.output or record.tool)[0]
+            return f"{record.tool} on {place_of(record)}: {line.strip()}"
+    return f"{record.tool} on {place_of(record)} ended with {record.exit}"
 
 
 def first_complaint(lines: Sequence[str], records: Iterable[Record]) -> int | None:
@@ -444,16 +372,11 @@ def first_complaint(lines: Sequence[str], records: Iterable[Record]) -> int | No
 
     That is where the first call that failed complains, else the first complaint of all.
     """
-    failed_step = next(iter(_blocks(lines)), None)
+    failed_step = next(iter(failed_steps(lines)), None)
     own = failed_step.at if failed_step else _own_complaint(records, lines)
     if own is not None and own < len(lines):
         return own
     return next((number for number, line in enumerate(lines) if is_complaint(line)), None)
-
-
-def is_complaint(line: str) -> bool:
-    """Whether a line speaks of an error."""
-    return bool(_LOUD.search(line))
 
 
 def progress(records: Iterable[Record]) -> str:
