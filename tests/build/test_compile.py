@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernforge.build.compile import compile_wheel
+from kernforge.build.compile import compile_wheel, tell_free
 from kernforge.build.effort import Effort
 from kernforge.build.memory import Budget
 from kernforge.build.plan import Inputs, SourceInput, make_plan
@@ -74,7 +74,7 @@ def plan():
 
 
 @pytest.fixture
-def compiled(plan, tmp_path):
+def space(tmp_path):
     for name in ("build", "src", "out", "ledger", "shim"):
         (tmp_path / name).mkdir()
     world = World(
@@ -83,8 +83,11 @@ def compiled(plan, tmp_path):
         env=Environment(path=tmp_path / "env", cuda=None),
         cuda="cuda",
     )
-    space = Workspace(root=tmp_path, world=world)
+    return Workspace(root=tmp_path, world=world)
 
+
+@pytest.fixture
+def compiled(plan, space, tmp_path):
     def call(jobs=3, **script):
         backend = Backend(tmp_path, **script)
         sink = Sink(log=tmp_path / "build.log", on_line=print, timeout=7)
@@ -136,6 +139,14 @@ def test_the_steward_runs_the_backend_by_its_order(compiled, tmp_path):
     assert not (tmp_path / "shim/order.json").exists()
     assert (order["slots"], order["budget"], order["watch"]) == (5, 3 << 30, False)
     assert order["cache"] is None
+
+
+def test_a_full_disk_is_the_compiles_to_tell(space, tmp_path):
+    tell_free(space, 5)
+    assert (tmp_path / "shim/free").read_text() == "5"
+    (tmp_path / "shim/free.draft").symlink_to("/dev/full")
+    tell_free(space, 6)
+    assert (tmp_path / "shim/free").read_text() == "5"
 
 
 @pytest.mark.parametrize("files", [{}, {**WHEEL, "out/other-1-py3-none-any.whl": b""}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass, replace
@@ -170,11 +171,15 @@ def give_order(space: Workspace, effort: Effort, name: str = "order.json") -> Pa
 
 
 def tell_free(space: Workspace, free: int) -> None:
-    """Tell the steward how many bytes the build may still take: it sees no control groups."""
+    """Tell the steward how many bytes the build may still take: it sees no control groups.
+
+    On a full disk nothing new is told; the compiles say themselves what is wrong.
+    """
     path = space.folder("shim") / FREE
     draft = path.with_suffix(".draft")
-    draft.write_text(str(free), encoding="ascii")
-    draft.replace(path)
+    with contextlib.suppress(OSError):
+        draft.write_text(str(free), encoding="ascii")
+        draft.replace(path)
 
 
 def read_statistics(space: Workspace) -> Counts:
